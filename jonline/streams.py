@@ -1,0 +1,144 @@
+"""Streams over a data set: with replacement, one pass, shuffled epochs.
+
+Each takes whatever has `.x` (N, n) and `.y` (N, ...) arrays, e.g. `jonline.data.Dataset`; where it
+also has `.num_classes`, concrete labels are checked to be in 1…num_classes. A row number is the
+high word of a 32 x 32 bit product, or comes from a permutation made once per run.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jonline import checks
+from jonline.core import Array, Example, PRNGKey, Round, Stream
+
+
+def uniform_index(words: Array, bound: int) -> Array:
+    """Returns floor(words * bound / 2^32): a number in 0…bound-1 from a 32-bit random word.
+
+    Args:
+      words: uint32, any shape.
+      bound: number of values, 1…2^31 - 1, static. The odds of two values differ by at most
+        bound / 2^32, relative.
+
+    Returns:
+      int32 of the shape of `words`. 16-bit halves keep it exact without 64-bit integers.
+    """
+    high, low = words >> 16, words & 0xFFFF
+    bound_high, bound_low = jnp.uint32(bound >> 16), jnp.uint32(bound & 0xFFFF)
+    middle = high * bound_low + ((low * bound_low) >> 16)
+    middle_low = (middle & 0xFFFF) + low * bound_high
+    return (high * bound_high + (middle >> 16) + (middle_low >> 16)).astype(jnp.int32)
+
+
+def resample(data: Any) -> Stream:
+    """Rows drawn uniformly with replacement, independent over rounds.
+
+    Args:
+      data: `.x` (N, n), `.y` (N, ...), N >= 1.
+
+    Returns:
+      A Stream of `Example(x[i], y[i])`.
+
+    Raises:
+      ValueError: if there is no row, the lengths differ, or a label is outside 1…num_classes.
+    """
+    num_rows = _check(data)
+
+    def draw(source, t):
+        return _row(data, uniform_index(_word(source, t), num_rows))
+
+    return Stream(init=lambda key: key, draw=draw)
+
+
+def one_pass(data: Any, *, shuffle: bool = True) -> Stream:
+    """Every row once, in an order drawn for the run (or as stored, with `shuffle=False`).
+
+    A run longer than the data set goes through the same order again.
+
+    Args:
+      data: `.x` (N, n), `.y` (N, ...), N >= 1.
+      shuffle: whether each run permutes the rows.
+
+    Returns:
+      A Stream of `Example(x[i], y[i])`.
+
+    Raises:
+      ValueError: as `resample`.
+    """
+    num_rows = _check(data)
+
+    def init(key):
+        if shuffle:
+            return jax.random.permutation(key, num_rows).astype(jnp.int32)
+        return jnp.arange(num_rows, dtype=jnp.int32)
+
+    return Stream(init=init, draw=lambda order, t: _row(data, order[t % num_rows]))
+
+
+def epochs(data: Any) -> Stream:
+    """Passes over the whole data set, each in a fresh order.
+
+    The order of an epoch is a keyed bijection of 0…N-1 (a four-round Feistel network on the next
+    power of four, walked until it lands below N), so that round t can be drawn alone and nothing of
+    size N is kept per run. It is a pseudo-random permutation, not an exactly uniform one.
+
+    Args:
+      data: `.x` (N, n), `.y` (N, ...), N >= 1.
+
+    Returns:
+      A Stream of `Example(x[i], y[i])`; every row appears once in each epoch of N rounds.
+
+    Raises:
+      ValueError: as `resample`.
+    """
+    num_rows = _check(data)
+    half = max(1, ((num_rows - 1).bit_length() + 1) // 2)
+    mask = jnp.uint32((1 << half) - 1)
+
+    def permute(keys, i):
+        left, right = i >> half, i & mask
+        for key in keys:
+            left, right = right, left ^ (_mix(right ^ key) & mask)
+        return (left << half) | right
+
+    def draw(source, t):
+        epoch_key = jax.random.fold_in(source, t // num_rows)
+        keys = jax.random.bits(epoch_key, (4,), jnp.uint32)
+        i = permute(keys, jnp.asarray(t % num_rows).astype(jnp.uint32))
+        i = jax.lax.while_loop(lambda i: i >= num_rows, lambda i: permute(keys, i), i)
+        return _row(data, i.astype(jnp.int32))
+
+    return Stream(init=lambda key: key, draw=draw)
+
+
+def _word(key: PRNGKey, t: Round) -> Array:
+    """The first 32-bit word of the key of round t."""
+    return jax.random.key_data(jax.random.fold_in(key, t))[0]
+
+
+def _mix(word: Array) -> Array:
+    """A bijective 32-bit hash (the finaliser of MurmurHash3)."""
+    word = (word ^ (word >> 16)) * jnp.uint32(0x85EBCA6B)
+    word = (word ^ (word >> 13)) * jnp.uint32(0xC2B2AE35)
+    return word ^ (word >> 16)
+
+
+def _row(data: Any, i: Array) -> Example:
+    x, y = jnp.asarray(data.x), jnp.asarray(data.y)
+    return Example(x[i], y[i])
+
+
+def _check(data: Any) -> int:
+    num_rows = np.shape(data.x)[0]
+    checks.require(num_rows >= 1, "data", "have at least one row", num_rows)
+    num_labels = np.shape(data.y)[0]
+    if num_labels != num_rows:
+        raise ValueError(f"data.x has {num_rows} rows and data.y {num_labels}; they must agree")
+    num_classes = getattr(data, "num_classes", None)
+    labels = checks.concrete(data.y)
+    if num_classes is not None and labels is not None and labels.ndim == 1:
+        checks.labels(labels, num_classes)
+    return num_rows
