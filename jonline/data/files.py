@@ -1,0 +1,233 @@
+"""Parsers of the text formats that data sets come in.
+
+Each takes a path, or the content of a file as bytes, and returns a `Table`. A path may be gzipped,
+and "x.gz" is found where "x" was asked for. Missing values become NaN, which `from_arrays` reports
+and `drop_bad_rows` drops.
+"""
+
+import csv
+import gzip
+import io
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null")
+
+
+class Table(NamedTuple):
+    """A file as read.
+
+    Attributes:
+      x: features, (N, n) float64.
+      y: target as in the file, (N,): float64, or strings.
+      names: n names of the features, or empty if the file has none.
+      groups: query id of each row, (N,), or None.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    names: tuple[str, ...] = ()
+    groups: np.ndarray | None = None
+
+
+def read_bytes(source: str | os.PathLike | bytes) -> bytes:
+    """Returns the uncompressed content of a file that may be gzipped.
+
+    Args:
+      source: a path, or a file's content. If the path does not exist, path + ".gz" is read.
+
+    Raises:
+      FileNotFoundError: neither exists.
+    """
+    if isinstance(source, bytes):
+        content = source
+    else:
+        path = Path(source)
+        zipped = path.with_name(path.name + ".gz")
+        if not path.exists() and not zipped.exists():
+            raise FileNotFoundError(f"neither {path} nor {zipped.name} beside it exists")
+        content = (path if path.exists() else zipped).read_bytes()
+    return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+
+
+def missing_extra(package: str, purpose: str) -> ImportError:
+    """Returns the error for a package of the extra `data` that is not installed."""
+    return ImportError(f'{purpose} needs {package}; install it with pip install "jonline[data]"')
+
+
+def _numbers(cells: list[str]) -> np.ndarray:
+    """Returns cells as float64, NaN where missing; ValueError if one is not a number."""
+    return np.array([np.nan if cell in MISSING else float(cell) for cell in cells])
+
+
+def _is_number(cell: str) -> bool:
+    """Returns whether a cell is a number or missing."""
+    try:
+        _numbers([cell])
+    except ValueError:
+        return False
+    return True
+
+
+def _one_hot(cells: list[str], values: Sequence[str]) -> np.ndarray:
+    """Returns (N, len(values)) with one 1 per row, or a row of NaN where the cell is missing."""
+    table = np.array([[float(cell == value) for value in values] for cell in cells])
+    table[[cell in MISSING for cell in cells]] = np.nan
+    return table
+
+
+def read_csv(
+    source: str | os.PathLike | bytes,
+    *,
+    target: str | int = -1,
+    header: bool = True,
+    drop: Sequence[str | int] = (),
+    categorical: Sequence[str | int] = (),
+    delimiter: str = ",",
+) -> Table:
+    """Returns the table in a file of separated values.
+
+    Args:
+      source: path or content.
+      target: column of the target: name (with a header) or 0-based position (negative: from the
+        end). Its text is kept if it is not all numbers.
+      header: whether the first line names the columns; else they are named "0", "1", ….
+      drop: columns to leave out.
+      categorical: columns of text to turn one-hot, one column per value in sorted order, named
+        "column=value", at the place of the column.
+      delimiter: one character.
+
+    Returns:
+      Table(x, y, names).
+
+    Raises:
+      ValueError: no rows, lines of different length, an unknown column, or text where a number
+        should be (names line and column).
+    """
+    text = read_bytes(source).decode("utf-8-sig")
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    lines, rows = [], []
+    for row in reader:
+        if row:
+            lines.append(reader.line_num)
+            rows.append(row)
+    names = [name.strip() for name in rows.pop(0)] if header and rows else []
+    if not rows:
+        raise ValueError("the file has no rows of data")
+    lines = lines[-len(rows) :]
+    names = names or [str(i) for i in range(len(rows[0]))]
+    for number, row in zip(lines, rows, strict=True):
+        if len(row) != len(names):
+            raise ValueError(f"line {number} has {len(row)} values, expected {len(names)}")
+    cells = [[cell.strip() for cell in column] for column in zip(*rows, strict=True)]
+
+    def position(column: str | int) -> int:
+        if isinstance(column, int) and -len(names) <= column < len(names):
+            return column % len(names)
+        if column not in names:
+            raise ValueError(f"no column {column!r}; the columns are {names}")
+        return names.index(str(column))
+
+    skipped = {position(column) for column in (*drop, target)}
+    coded = {position(column) for column in categorical}
+    blocks, labels = [], []
+    for i in sorted(set(range(len(names))) - skipped):
+        if i in coded:
+            values = sorted(set(cells[i]) - set(MISSING))
+            blocks.append(_one_hot(cells[i], values))
+            labels += [f"{names[i]}={value}" for value in values]
+            continue
+        try:
+            blocks.append(_numbers(cells[i])[:, None])
+        except ValueError as error:
+            row = next(r for r, cell in enumerate(cells[i]) if not _is_number(cell))
+            raise ValueError(
+                f"line {lines[row]} has {cells[i][row]!r} in column {names[i]!r}, which is "
+                "not a number; name the column in `categorical` or `drop`"
+            ) from error
+        labels.append(names[i])
+    answer = cells[position(target)]
+    y = _numbers(answer) if all(map(_is_number, answer)) else np.array(answer)
+    x = np.concatenate(blocks, axis=1) if blocks else np.zeros((len(rows), 0))
+    return Table(x, y, tuple(labels))
+
+
+def read_arff(source: str | os.PathLike | bytes, *, target: str | None = None) -> Table:
+    """Returns the table in an ARFF file (dense form), as `scipy.io.arff` reads it.
+
+    Nominal attributes whose values are all numbers are read as numbers, others become one-hot in
+    the order in which they are declared. A comma at the end of a data line is ignored.
+
+    Args:
+      source: path or content.
+      target: name of the target attribute; None is the last one.
+
+    Returns:
+      Table(x, y, names); y holds strings if the target is nominal and not all numbers.
+
+    Raises:
+      ImportError: SciPy is not installed.
+      ValueError: no such target, or text that is not ARFF.
+    """
+    try:
+        from scipy.io import arff
+    except ImportError as error:
+        raise missing_extra("scipy", "reading ARFF files") from error
+    lines = (line.rstrip().rstrip(",") for line in read_bytes(source).decode().splitlines())
+    try:
+        data, meta = arff.loadarff(io.StringIO("\n".join(lines) + "\n"))
+    except (arff.ArffError, NotImplementedError, StopIteration) as error:
+        raise ValueError(f"the file is not ARFF in dense form: {error}") from error
+    names = list(meta.names())
+    target = names[-1] if target is None else target
+    if target not in names:
+        raise ValueError(f"no attribute {target!r}; the attributes are {names}")
+
+    def column(name: str) -> tuple[Any, Sequence[str] | None]:
+        kind, values = meta[name]
+        if kind == "numeric":
+            return data[name].astype(float), None
+        cells = [cell.decode() for cell in data[name].tolist()]
+        return (_numbers(cells), None) if all(map(_is_number, values)) else (cells, values)
+
+    blocks, labels = [], []
+    for name in names:
+        if name == target:
+            continue
+        cells, values = column(name)
+        blocks.append(cells[:, None] if values is None else _one_hot(cells, values))
+        labels += [name] if values is None else [f"{name}={value}" for value in values]
+    x = np.concatenate(blocks, axis=1) if blocks else np.zeros((len(data), 0))
+    return Table(x, np.asarray(column(target)[0]), tuple(labels))
+
+
+def read_libsvm(source: str | os.PathLike | bytes, *, num_features: int | None = None) -> Table:
+    """Returns the table in a LIBSVM or SVMrank file, made dense, as scikit-learn reads it.
+
+    Args:
+      source: path or content: lines "label [qid:q] index:value …", indices from 1.
+      num_features: n; None is the highest index in the file. Give it for a test file.
+
+    Returns:
+      Table(x, y, groups=query ids), groups None if the file has no "qid:".
+
+    Raises:
+      ImportError: scikit-learn is not installed.
+      ValueError: a line that is not of this form, or an index above num_features.
+    """
+    try:
+        from sklearn.datasets import load_svmlight_file
+    except ImportError as error:
+        raise missing_extra("scikit-learn", "reading LIBSVM files") from error
+    content = read_bytes(source)
+    x, y, *groups = load_svmlight_file(
+        io.BytesIO(content),
+        n_features=num_features,
+        zero_based=False,  # pyright: ignore[reportArgumentType]
+        query_id=True,
+    )
+    return Table(x.toarray(), y, groups=groups[0] if b" qid:" in content else None)

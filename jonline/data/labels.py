@@ -1,0 +1,78 @@
+"""Labels of any kind to 1…K and back."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Encoding(NamedTuple):
+    """Ordinal labels and what they stand for.
+
+    Attributes:
+      labels: (N,) int32 in 1…K.
+      order: the K values, lowest first: label k stands for `order[k - 1]`.
+    """
+
+    labels: np.ndarray
+    order: tuple
+
+
+def encode_labels(values: Any, order: Sequence | None = None) -> Encoding:
+    """Returns labels 1…K for values of any kind, with the order that decodes them.
+
+    Args:
+      values: (N,) numbers, strings or other hashable values.
+      order: the K ≥ 2 different values, lowest first. None sorts the values that occur, which is
+        allowed for numbers only: the order of names is not in the names.
+
+    Returns:
+      Encoding(labels, order); K is `len(order)`.
+
+    Raises:
+      ValueError: values not (N,), no order for values that are not numbers, an order with fewer
+        than 2 or with repeated values, or a value that is not in the order (names its row).
+    """
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise ValueError(f"values must have shape (N,), got {array.shape}")
+    items = array.tolist()
+    if order is None:
+        if array.dtype.kind not in "biuf":
+            seen = sorted({str(item) for item in items})
+            raise ValueError(
+                "order must be given, lowest first, for labels that are not numbers; "
+                f"put these in order: {seen}"
+            )
+        order = np.unique(array[np.isfinite(array)]).tolist()
+    order = tuple(np.asarray(order).tolist())
+    code = {value: k for k, value in enumerate(order, start=1)}
+    if len(order) < 2 or len(code) < len(order):
+        raise ValueError(f"order must have at least 2 values, each once, got {list(order)}")
+    for row, item in enumerate(items):
+        if item not in code:
+            raise ValueError(f"row {row} has value {item!r}, which is not in order={list(order)}")
+    return Encoding(np.array([code[item] for item in items], np.int32), order)
+
+
+def decode_labels(labels: Any, order: Sequence) -> np.ndarray:
+    """Returns the values that labels 1…K stand for: `order[label - 1]`.
+
+    Args:
+      labels: integers 1…K, any shape.
+      order: the K values, lowest first, as `encode_labels` returned them.
+
+    Returns:
+      an array of the shape of `labels`.
+
+    Raises:
+      TypeError: labels are not integers.
+      ValueError: a label is outside 1…K.
+    """
+    array = np.asarray(labels)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"labels must be integers, got dtype {array.dtype}")
+    bad = (array < 1) | (array > len(order))
+    if bad.any():
+        raise ValueError(f"labels must be in 1..{len(order)}, got {array[bad][0]}")
+    return np.asarray(order)[array - 1]

@@ -1,0 +1,221 @@
+"""The catalog, on small files laid out like the real ones and, where they are at hand, on those."""
+
+import gzip
+import hashlib
+import io
+import os
+import subprocess
+import sys
+import zipfile
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jonline.data import (
+    ENTRIES,
+    catalog,
+    load,
+    load_entry,
+    min_max,
+    movielens,
+    standardise,
+    telemonitoring,
+)
+from jonline.data.ratings import one_user
+
+REAL = Path(
+    os.environ.get("JONLINE_TEST_DATA")
+    or Path(__file__).resolve().parents[2].parent / "shared" / "data"
+)
+SHAPES = {  # name: (rows, features, K, rows of each class)
+    "abalone": (4177, 10, 4, [839, 1257, 1388, 693]),
+    "telemonitoring": (5875, 19, 11, [96, 205, 559, 775, 1294, 940, 658, 607, 468, 90, 183]),
+    "movielens": (2698, 100, 10, [1, 40, 20, 398, 122, 658, 232, 903, 76, 248]),
+    "mslr_sample": (5000, 136, 5, [2792, 1458, 665, 55, 30]),
+    "california": (20640, 8, 10, None),
+    "computer_activity": (8192, 21, 10, None),
+    "bank": (8192, 8, 10, None),
+    "bank32nh": (8192, 32, 10, None),
+}
+
+
+def _arff(num_features):
+    rng = np.random.default_rng(num_features)
+    names = [f"@attribute a{i} numeric" for i in range(num_features)]
+    rows = [",".join(f"{v:.4f}" for v in row) for row in rng.normal(size=(30, num_features + 1))]
+    return "\n".join(
+        ["% made", "@relation toy", *names, "@attribute y numeric", "@data", *rows, ""]
+    )
+
+
+def _telemonitoring():
+    names = ["subject#", "age", "sex", "test_time", "motor_UPDRS", "total_UPDRS"]
+    names += [f"v{i}" for i in range(16)]
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(7, 55, (30, 22)).round(3).astype(str)
+    return "\n".join([",".join(names), *map(",".join, rows), ""])
+
+
+def _libsvm(num_rows=20):
+    rng = np.random.default_rng(1)
+    values = [" ".join(f"{i}:{rng.normal():.3f}" for i in range(1, 137)) for _ in range(num_rows)]
+    return "".join(f"{t % 5} qid:{t // 4} {v}\r\n" for t, v in enumerate(values))
+
+
+def _ratings(head, delimiter, factor):
+    rng = np.random.default_rng(2)
+    lines = [
+        delimiter.join(map(str, (user, film, rng.integers(1, 6) * factor, 0)))
+        for user in range(1, 106)
+        for film in range(user % 7, 10)
+    ]
+    return head + "\r\n".join(lines) + "\r\n"
+
+
+@cache
+def _small_files():
+    files = {
+        "abalone": "".join(f"{'MFI'[t % 3]}{',0.5' * 7},{t}\n" for t in range(1, 30)),
+        "telemonitoring": _telemonitoring(),
+        "movielens": _ratings("userId,movieId,rating,timestamp\r\n", ",", 1.0),
+        "movielens100k": _ratings("", "\t", 1),
+        "mslr": _libsvm(),
+        "mslr_sample": _libsvm(),
+        "california": "".join(f"{t}{',1.5' * 7},{t}.25\n" for t in range(30)),
+        "computer_activity": _arff(21),
+        "bank": _arff(8),
+        "bank32nh": _arff(32),
+    }
+    return {name: text.encode() for name, text in files.items()}
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """A folder of small files laid out like the real ones, and the catalog with their checksums."""
+    monkeypatch.delenv("JONLINE_DATA", raising=False)
+    for i, (name, content) in enumerate(_small_files().items()):
+        file = ENTRIES[name].file
+        path = tmp_path / file.path
+        path.parent.mkdir(exist_ok=True)
+        if path.suffix == ".zip":
+            buffer = io.BytesIO()
+            with zipfile.ZipFile(buffer, "w") as archive:
+                archive.writestr(file.member, content)
+            path.write_bytes(buffer.getvalue())
+            sums = {"archive_sha256": hashlib.sha256(buffer.getvalue()).hexdigest()}
+        else:
+            zipped = path.with_name(path.name + ".gz")
+            (zipped if i % 2 else path).write_bytes(gzip.compress(content) if i % 2 else content)
+            sums = {"sha256": hashlib.sha256(content).hexdigest()}
+        entry = ENTRIES[name]._replace(file=file._replace(**sums))
+        monkeypatch.setitem(catalog.ENTRIES, name, entry)
+    return tmp_path
+
+
+@pytest.fixture
+def real(monkeypatch):
+    monkeypatch.delenv("JONLINE_DATA", raising=False)
+    if not REAL.is_dir():
+        pytest.skip(f"the real files are not in {REAL}; set JONLINE_TEST_DATA to their folder")
+    return REAL
+
+
+def _check(data, entry):
+    x, y = np.asarray(data.x), np.asarray(data.y)
+    assert data.name == entry.name and data.num_classes == entry.num_classes
+    assert np.isfinite(x).all() and y.min() >= 1 and y.max() <= data.num_classes
+    if entry.scale is standardise:
+        np.testing.assert_allclose(x.mean(0), 0, atol=1e-4)  # float32 sums over the rows
+    provenance = data.provenance
+    assert provenance.origin.startswith("https://") and provenance.terms and provenance.task
+    assert hash(provenance) is not None and len(provenance.sha256) == 64
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_entry_loads_from_small_files(small, name):
+    data = load(name, small)
+    _check(data, catalog.ENTRIES[name])
+    if name in SHAPES:
+        assert data.x.shape[1] == SHAPES[name][1]
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_entry_loads_from_real_files(real, name):
+    num_rows, num_features, num_classes, counts = SHAPES[name]
+    data = load(name, real)
+    _check(data, ENTRIES[name])
+    assert data.x.shape == (num_rows, num_features) and data.num_classes == num_classes
+    assert data.provenance.sha256 == ENTRIES[name].file.sha256
+    if counts:
+        np.testing.assert_array_equal(np.bincount(data.y)[1:], counts)
+
+
+def test_real_targets_without_ties_are_cut_into_equal_classes(real):
+    counts = np.bincount(load("bank", real).y)[1:]
+    assert counts.min() == 819 and counts.max() == 820
+
+
+def test_abalone_is_cut_at_7_9_and_12_rings(small):
+    data = load("abalone", small)
+    np.testing.assert_array_equal(np.bincount(data.y)[1:], [7, 2, 3, 17])
+    np.testing.assert_array_equal(data.x[0, :3], [1, 0, 0])  # F of F, I, M
+
+
+def test_telemonitoring_has_the_options_of_its_task(small):
+    assert telemonitoring(small).x.shape[1] == 19
+    data = telemonitoring(small, keep_motor=True, num_classes=10, scale=min_max)
+    assert data.x.shape[1] == 20 and data.num_classes == 10
+    np.testing.assert_array_equal(np.bincount(data.y)[1:], 3)
+    assert float(data.x.min()) == 0 and float(data.x.max()) == 1
+    assert "equi-frequent" in data.provenance.task and "min_max" in data.provenance.task
+
+
+def test_movielens_target_user_and_width_can_be_chosen(small):
+    data = movielens(small, user=3, num_users=5)
+    assert data.x.shape == (7, 5) and "user 3, 5 others" in data.provenance.task
+    assert "stand-in for EachMovie" in data.provenance.task
+    assert set(np.asarray(data.y).tolist()) <= {2, 4, 6, 8, 10}  # whole stars
+
+
+def test_variant_of_an_entry_loads(small):
+    entry = catalog.ENTRIES["movielens100k"]
+    variant = entry._replace(
+        read=partial(one_user, lowest=1.0, highest=5.0, delimiter="\t", header=False, num_users=2)
+    )
+    assert load_entry(variant, small).x.shape[1] == 2
+
+
+def test_mslr_falls_back_to_the_sample_and_says_so(small):
+    assert load("mslr", small).name == "mslr"
+    (small / "MSLR-WEB10K.zip").unlink()
+    assert load("mslr", small).name == "mslr_sample"
+    (small / "mslr" / "msn1.fold1.train.5k.txt").unlink(missing_ok=True)
+    (small / "mslr" / "msn1.fold1.train.5k.txt.gz").unlink(missing_ok=True)
+    with pytest.raises(FileNotFoundError, match="MSLR-WEB10K.zip .* by hand"):
+        load("mslr", small)
+
+
+def test_wrong_file_is_refused(small):
+    (small / "abalone.data").write_bytes(b"M,1\n")
+    with pytest.raises(ValueError, match="abalone.data is not the file it should be"):
+        load("abalone", small)
+
+
+def test_unknown_name_lists_the_names_and_the_nearest():
+    with pytest.raises(ValueError, match="'abalon'; did you mean 'abalone'; .*abalone, telemon"):
+        load("abalon")
+    with pytest.raises(ValueError, match="'zzz'; the names are"):
+        load("zzz")
+
+
+def test_import_needs_no_package_of_the_extra():
+    script = (
+        "import sys, jonline.data\n"
+        "print([m for m in ('pooch', 'scipy.io', 'sklearn', 'pandas') if m in sys.modules])"
+    )
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"

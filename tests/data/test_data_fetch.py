@@ -1,0 +1,193 @@
+"""Finding, downloading and checking files; the network is a server on this machine."""
+
+import gzip
+import hashlib
+import http.server
+import io
+import sys
+import tarfile
+import threading
+import zipfile
+
+import pytest
+
+from jonline.data.fetch import File, fetch
+
+CONTENT = b"1,2\n3,4\n"
+SHA = hashlib.sha256(CONTENT).hexdigest()
+ORIGIN = "https://example.org/toy"
+TOY = File("sub/toy.csv", ORIGIN, SHA)
+
+
+def _zip(content, name="folder/toy.csv"):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("other.txt", "no")
+        archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def _tgz(content):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        info = tarfile.TarInfo("folder/toy.csv")
+        info.size = len(content)
+        archive.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.delenv("JONLINE_DATA", raising=False)
+    pooch = pytest.importorskip("pooch")
+    monkeypatch.setattr(pooch, "os_cache", lambda name: tmp_path / "cache" / name)
+    return tmp_path / "cache" / "jonline"
+
+
+@pytest.fixture
+def server():
+    files, asked = {}, []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            content = files.get(self.path)
+            self.send_response(404 if content is None else 200)
+            self.send_header("Content-Length", str(len(content or b"")))
+            self.end_headers()
+            self.wfile.write(content or b"")
+
+        def log_message(self, *_):
+            pass
+
+    httpd = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    httpd.files, httpd.asked = files, asked
+    httpd.address = f"http://127.0.0.1:{httpd.server_port}"
+    yield httpd
+    httpd.shutdown()
+    httpd.server_close()
+    thread.join()
+
+
+@pytest.mark.parametrize("name", ["sub/toy.csv", "toy.csv", "sub/toy.csv.gz", "toy.csv.gz"])
+def test_file_is_found_in_the_folder_or_its_subfolder_gzipped_or_not(tmp_path, cache, name):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(gzip.compress(CONTENT) if name.endswith(".gz") else CONTENT)
+    assert fetch(TOY, tmp_path) == CONTENT
+
+
+def test_environment_variable_is_the_second_place(tmp_path, cache, monkeypatch):
+    (tmp_path / "first").mkdir()
+    (tmp_path / "toy.csv").write_bytes(CONTENT)
+    monkeypatch.setenv("JONLINE_DATA", str(tmp_path))
+    assert fetch(TOY) == CONTENT
+    assert fetch(TOY, tmp_path / "first") == CONTENT
+    (tmp_path / "first" / "toy.csv").write_bytes(b"changed")
+    with pytest.raises(ValueError, match="first/toy.csv is not the file"):
+        fetch(TOY, tmp_path / "first")
+
+
+def test_folder_that_does_not_exist_is_named(tmp_path, cache, monkeypatch):
+    with pytest.raises(NotADirectoryError, match="directory must be a folder, got '.*nowhere'"):
+        fetch(TOY, tmp_path / "nowhere")
+    monkeypatch.setenv("JONLINE_DATA", "/nowhere")
+    with pytest.raises(NotADirectoryError, match=r"\$JONLINE_DATA must be a folder"):
+        fetch(TOY)
+
+
+def test_wrong_checksum_names_both_sums_and_what_to_do(tmp_path, cache):
+    (tmp_path / "toy.csv").write_bytes(CONTENT + b" ")
+    with pytest.raises(ValueError, match=f"expected {SHA}; delete it .* get it from {ORIGIN}"):
+        fetch(TOY, tmp_path)
+    assert (tmp_path / "toy.csv").exists()
+
+
+def test_line_ends_may_differ_and_nothing_else(tmp_path, cache):
+    (tmp_path / "toy.csv").write_bytes(CONTENT.replace(b"\n", b",\r\n"))
+    fetch(TOY, tmp_path)
+    (tmp_path / "toy.csv").write_bytes(CONTENT.replace(b"\n", b" \r\n"))
+    with pytest.raises(ValueError, match="is not the file"):
+        fetch(TOY, tmp_path)
+
+
+def test_archive_in_the_folder_is_read_and_its_own_checksum_is_enough(tmp_path, cache):
+    archive = _zip(CONTENT)
+    (tmp_path / "toy.zip").write_bytes(archive)
+    file = File(
+        "toy.zip", ORIGIN, member="toy.csv", archive_sha256=hashlib.sha256(archive).hexdigest()
+    )
+    assert fetch(file, tmp_path) == CONTENT
+    with pytest.raises(ValueError, match=r"cannot be unpacked \('no b.csv in the archive'\)"):
+        fetch(file._replace(member="b.csv"), tmp_path)
+    (tmp_path / "toy.zip").write_bytes(_zip(b"changed"))
+    with pytest.raises(ValueError, match="is not the file"):
+        fetch(file, tmp_path)
+
+
+def test_damaged_gzip_is_named(tmp_path, cache):
+    (tmp_path / "toy.csv.gz").write_bytes(gzip.compress(CONTENT)[:-6])
+    with pytest.raises(ValueError, match="toy.csv.gz cannot be unpacked .* delete it"):
+        fetch(TOY, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "pack", "member"),
+    [("toy.csv", bytes, ""), ("toy.zip", _zip, "toy.csv"), ("toy.tgz", _tgz, "folder/toy.csv")],
+)
+def test_file_is_downloaded_once_and_checked(tmp_path, cache, server, capfd, name, pack, member):
+    server.files["/" + name] = pack(CONTENT)
+    file = TOY._replace(url=f"{server.address}/{name}", member=member)
+    assert fetch(file) == CONTENT
+    assert "100%" in capfd.readouterr().err  # the progress bar
+    assert fetch(file) == CONTENT
+    assert server.asked == ["/" + name]
+    assert [path.name.rpartition("-")[2] for path in cache.iterdir()] == [name]
+
+
+def test_download_with_a_wrong_checksum_is_deleted_and_can_be_repeated(cache, server):
+    server.files["/toy.csv"] = b"damaged"
+    file = TOY._replace(url=server.address + "/toy.csv")
+    with pytest.raises(ValueError, match=f"expected {SHA}"):
+        fetch(file)
+    assert list(cache.iterdir()) == []
+    server.files["/toy.csv"] = CONTENT
+    assert fetch(file) == CONTENT
+
+
+def test_download_of_another_archive_is_refused(cache, server):
+    server.files["/toy.zip"] = _zip(b"damaged")
+    file = TOY._replace(url=server.address + "/toy.zip", member="toy.csv", archive_sha256="0" * 64)
+    with pytest.raises(ValueError, match="did not send the file it should"):
+        fetch(file)
+    assert list(cache.iterdir()) == []
+
+
+def test_address_that_is_gone_is_named_with_the_way_by_hand(cache, server):
+    with pytest.raises(ConnectionError, match="toy.csv cannot be downloaded .*404.* by hand"):
+        fetch(TOY._replace(url=server.address + "/toy.csv"))
+
+
+def test_no_network_is_named_with_the_way_by_hand(tmp_path, cache, server):
+    server.shutdown()
+    server.server_close()
+    file = TOY._replace(url=server.address + "/toy.csv")
+    with pytest.raises(ConnectionError, match=f"not in {tmp_path} and .* pass directory="):
+        fetch(file, tmp_path)
+    assert not cache.exists() or list(cache.iterdir()) == []
+
+
+def test_file_to_be_had_by_hand_only_names_its_origin(cache):
+    with pytest.raises(FileNotFoundError, match=f"get it from {ORIGIN} by hand"):
+        fetch(TOY)
+
+
+def test_missing_pooch_names_the_extra(tmp_path, monkeypatch):
+    monkeypatch.delenv("JONLINE_DATA", raising=False)
+    monkeypatch.setitem(sys.modules, "pooch", None)
+    (tmp_path / "toy.csv").write_bytes(CONTENT)
+    assert fetch(TOY, tmp_path) == CONTENT
+    with pytest.raises(ImportError, match=r'pooch; .*pip install "jonline\[data\]"'):
+        fetch(TOY._replace(url="http://127.0.0.1:1/toy.csv"))

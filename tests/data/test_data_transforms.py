@@ -1,0 +1,127 @@
+"""Discretisation, scaling, and label codes."""
+
+import numpy as np
+import pytest
+
+from jonline.data import (
+    by_edges,
+    by_multiples,
+    decode_labels,
+    encode_labels,
+    equal_frequency,
+    from_arrays,
+    min_max,
+    standardise,
+    unit_rows,
+    unscaled,
+)
+
+
+def test_intervals_are_closed_on_the_right():
+    np.testing.assert_array_equal(
+        by_edges([1, 7, 8, 9, 10, 12, 13], [7, 9, 12]), [1, 1, 2, 2, 3, 3, 4]
+    )
+
+
+@pytest.mark.parametrize(("num_values", "num_classes"), [(20, 10), (23, 10), (7, 7), (101, 3)])
+def test_equal_frequency_sizes_differ_by_at_most_one(num_values, num_classes):
+    values = np.random.default_rng(0).permutation(num_values)
+    counts = np.bincount(equal_frequency(values, num_classes), minlength=num_classes + 1)[1:]
+    assert len(counts) == num_classes and np.ptp(counts) <= 1
+
+
+def test_equal_values_get_the_lowest_label_and_leave_the_next_empty():
+    np.testing.assert_array_equal(
+        equal_frequency([0, 0, 0, 1, 2, 3, 4, 5, 6, 7], 5), [1, 1, 1, 2, 3, 3, 4, 4, 5, 5]
+    )
+    np.testing.assert_array_equal(
+        equal_frequency([0, 0, 0, 0, 0, 3, 4, 5, 6, 7], 5), [1, 1, 1, 1, 1, 3, 4, 4, 5, 5]
+    )
+
+
+def test_equal_frequency_keeps_the_order_of_values():
+    values = np.random.default_rng(1).integers(0, 30, 500)
+    labels = equal_frequency(values, 10)
+    order = np.argsort(values, kind="stable")
+    assert (np.diff(labels[order]) >= 0).all()
+
+
+def test_multiples_are_numbered_from_the_lowest_one_and_halves_go_up():
+    np.testing.assert_array_equal(by_multiples([7.0, 7.5, 12.4, 54.992], 5), [1, 2, 2, 11])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: by_edges([1, np.nan], [0]), "must be finite, got nan in row 1"),
+        (lambda: by_edges([1], [2, 1]), "edges must be"),
+        (lambda: by_edges([[1]], [2]), r"shape \(N,\)"),
+        (lambda: equal_frequency([1, 2], 3), "num_classes=3 is more than the 2 values"),
+        (lambda: equal_frequency([1, 2], 1), "num_classes must be >= 2"),
+        (lambda: by_multiples([1, 2], 0), "step must be > 0"),
+        (lambda: standardise([1, 2]), r"x must have shape \(N, n\)"),
+    ],
+)
+def test_wrong_values_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_standardised_columns_have_mean_0_and_std_1_and_constants_become_0():
+    x = np.random.default_rng(2).normal(5, 3, (100, 3))
+    x[:, 1] = 0.1  # 0.1 has a std of 1e-17 in floating point
+    z = standardise(x)
+    np.testing.assert_allclose(z.mean(0), 0, atol=1e-12)  # rounding of 100 terms of order 1
+    np.testing.assert_allclose(z.std(0), [1, 0, 1], atol=1e-12)
+    np.testing.assert_array_equal(z[:, 1], 0)
+
+
+def test_min_max_columns_fill_0_to_1_and_constants_become_0():
+    np.testing.assert_array_equal(
+        min_max([[2, 7, 1], [4, 7, 0], [3, 7, 0]]), [[0, 0, 1], [1, 0, 0], [0.5, 0, 0]]
+    )
+
+
+def test_unit_rows_have_norm_1_and_zero_rows_stay_0():
+    np.testing.assert_array_equal(unit_rows([[3, 4], [0, 0]]), [[0.6, 0.8], [0, 0]])
+    np.testing.assert_array_equal(unscaled([[3, 4]]), [[3, 4]])
+
+
+@pytest.mark.parametrize(
+    ("values", "order", "labels"),
+    [
+        ([3, 7, 5, 3], None, [1, 3, 2, 1]),
+        ([0, 2, 1], None, [1, 3, 2]),
+        (["mid", "low", "high", "low"], ["low", "mid", "high"], [2, 1, 3, 1]),
+        ([3, 7, 5], [7, 5, 3], [3, 1, 2]),
+        ([0.5, 5.0], np.arange(1, 11) / 2, [1, 10]),
+    ],
+)
+def test_labels_round_trip(values, order, labels):
+    code = encode_labels(values, order)
+    np.testing.assert_array_equal(code.labels, labels)
+    np.testing.assert_array_equal(decode_labels(code.labels, code.order), values)
+    from_arrays(np.zeros((len(values), 1)), code.labels, len(code.order))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: encode_labels(["mid", "low"]),
+            ValueError,
+            r"order must be given, .* put these in order: \['low', 'mid'\]",
+        ),
+        (lambda: encode_labels(["a", "z"], ["a", "b"]), ValueError, "row 1 has value 'z'"),
+        (lambda: encode_labels([1, np.nan, 2]), ValueError, "row 1 has value nan"),
+        (lambda: encode_labels([1, 1]), ValueError, "at least 2 values"),
+        (lambda: encode_labels(["a"], ["a", "b", "a"]), ValueError, "each once"),
+        (lambda: encode_labels([[1, 2]]), ValueError, r"shape \(N,\)"),
+        (lambda: decode_labels([0], "ab"), ValueError, r"in 1\.\.2, got 0"),
+        (lambda: decode_labels([3], "ab"), ValueError, r"in 1\.\.2, got 3"),
+        (lambda: decode_labels([1.0], "ab"), TypeError, "must be integers"),
+    ],
+)
+def test_wrong_labels_are_named(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
