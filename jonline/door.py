@@ -1,0 +1,155 @@
+"""What `sweep`, `run` and `trace` check and bring into form before anything is traced."""
+
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jonline import checks
+from jonline.core import Environment, Learner, PRNGKey
+from jonline.rounds import Make
+
+
+def check_rounds(num_rounds: Any, record_every: Any) -> int:
+    checks.at_least("num_rounds", num_rounds, 1)
+    checks.at_least("record_every", record_every, 1)
+    checks.require(num_rounds < 2**31, "num_rounds", "be < 2^31", num_rounds)
+    if num_rounds % record_every:
+        below = num_rounds // record_every * record_every
+        nearest = [str(n) for n in (below, below + record_every) if n]
+        raise ValueError(
+            f"num_rounds={num_rounds} is not a multiple of record_every={record_every}; "
+            f"use {' or '.join(nearest)}"
+        )
+    return num_rounds // record_every
+
+
+def check_axis(name: str, values: Any) -> np.ndarray:
+    array = np.asarray(values)
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"grid axis {name!r} must hold numbers, got {array.dtype} {values!r}")
+    if array.ndim > 1 or array.size == 0:
+        raise ValueError(
+            f"grid axis {name!r} must be a non-empty 1-D sequence, got shape {array.shape}"
+        )
+    return array.astype(jax.dtypes.canonicalize_dtype(array.dtype))
+
+
+def check_grid(grid: dict[str, Any]) -> dict[str, np.ndarray]:
+    axes = {name: np.atleast_1d(check_axis(name, values)) for name, values in grid.items()}
+    sizes = {name: len(axis) for name, axis in axes.items()}
+    if len(set(sizes.values())) > 1:
+        raise ValueError(
+            f"grid axes must have one length, got {sizes}; product_grid makes all combinations"
+        )
+    return axes
+
+
+def one_point(point: dict[str, Any]) -> dict[str, np.ndarray]:
+    axes = {name: check_axis(name, value) for name, value in point.items()}
+    for name, axis in axes.items():
+        checks.require(axis.size == 1, f"point entry {name!r}", "be one number", axis)
+    return {name: axis.reshape(1) for name, axis in axes.items()}
+
+
+def check_points(make: Make, grid: dict[str, np.ndarray], data: Any) -> int:
+    """Calls `make` with the concrete numbers of each point, so that the factories' checks speak.
+
+    Returns:
+      The greatest `max_rounds` of the points' delays, 0 without any.
+
+    Raises:
+      TypeError: if `make` does not return (Learner, Environment).
+      Exception: what `make` raises, with a note that names the point.
+    """
+    longest = 0
+    for i in range(len(next(iter(grid.values()))) if grid else 1):
+        point = {name: axis[i] for name, axis in grid.items()}
+        try:
+            made = make(point, data)
+        except Exception as error:
+            error.add_note(f"at point {i} of the grid, { {k: v.item() for k, v in point.items()} }")
+            raise
+        learner, environment = made if isinstance(made, tuple) and len(made) == 2 else (None, None)
+        if not isinstance(learner, Learner) or not isinstance(environment, Environment):
+            raise TypeError(f"make must return (Learner, Environment), got {made!r:.200}")
+        if environment.delay is not None:
+            longest = max(longest, environment.delay.max_rounds)
+    return longest
+
+
+def check_data(data: Any) -> Any:
+    """Returns the data with NumPy leaves in the device's precision; numbers must be finite."""
+
+    def check(path, leaf):
+        name = "data" + jax.tree_util.keystr(path)
+        if isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            return leaf
+        if not isinstance(leaf, (np.ndarray, np.generic, jax.Array, int, float)):
+            raise TypeError(
+                f"{name} must be an array, got {type(leaf).__name__}; "
+                "jonline.data.from_arrays(x, y, num_classes) makes arrays of a table"
+            )
+        array = np.asarray(leaf)
+        if array.dtype.kind not in "biuf":
+            raise TypeError(f"{name} must hold numbers, got {array.dtype}")
+        array = array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
+        if array.dtype.kind == "f":
+            checks.finite(name, array)
+        return array
+
+    return jax.tree_util.tree_map_with_path(check, data)
+
+
+def _root(key: Any) -> PRNGKey:
+    """Returns typed keys, shape () or (S,), from an int, an old uint32 key or typed keys."""
+    if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
+        return jax.random.key(int(key))
+    if isinstance(key, (jax.Array, np.ndarray)):
+        if jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key):
+            return jnp.asarray(key)
+        if key.dtype == np.uint32 and key.ndim >= 1:
+            return jax.random.wrap_key_data(jnp.asarray(key))
+    raise TypeError(
+        "key must be an int, jax.random.key(...) or an old uint32 key, got "
+        f"{type(key).__name__} {key!r:.100}"
+    )
+
+
+def seed_keys(key: Any, num_seeds: int) -> PRNGKey:
+    """One key per run: folded from a root, or given one by one."""
+    root = _root(key)
+    if "threefry" not in str(jax.random.key_impl(root)):
+        warnings.warn(
+            f"keys of kind {jax.random.key_impl(root)} give bits that may depend on how many lanes "
+            "run together; threefry keys do not",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    if root.ndim == 0:
+        return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(root, jnp.arange(num_seeds))
+    if root.shape != (num_seeds,):
+        raise ValueError(
+            f"key must be one key or num_seeds={num_seeds} of them, got shape {root.shape}"
+        )
+    words = np.asarray(jax.random.key_data(root))
+    _, index, count = np.unique(words, axis=0, return_inverse=True, return_counts=True)
+    same = np.flatnonzero(count[index.ravel()] > 1)
+    if same.size:
+        raise ValueError(
+            f"keys of the seeds must differ, got the same for seeds {same.tolist()[:10]}"
+        )
+    return root
+
+
+def one_key(key: Any, seed: int) -> PRNGKey:
+    checks.at_least("seed", seed, 0)
+    root = _root(key)
+    if root.ndim == 0:
+        return jax.random.fold_in(root, seed)[None]
+    checks.require(
+        root.ndim == 1 and seed < len(root), "seed", f"be < {len(root)}, the number of keys", seed
+    )
+    return root[seed][None]

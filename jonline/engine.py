@@ -1,0 +1,187 @@
+"""The engine: rounds in windows, for a block of lanes, as one compiled program.
+
+A *lane* is one run: a point of the grid with a seed. A *block* is a rectangle of seeds x points;
+all its lanes run in one program whose width is a multiple of 16, so that a lane's bits do not
+depend on where it stands or on who runs beside it. `advance` plays windows first…last-1 of a block
+and returns their sums; its bounds are traced, so a run that is whole, in pieces or resumed is the
+same executable with other integers.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jonline import program, rounds
+from jonline.core import Array, ArrayTree, PRNGKey
+from jonline.program import WIDTH
+from jonline.rounds import Carry, Make, Metrics, Seen
+
+ENDLESS = 2**31 - 1
+
+# The first keeps bits: reduces and dots by XLA's own code, whatever their size. The second keeps
+# time: no copy of a buffer that is read and written in one round.
+COMPILER_OPTIONS = {
+    "xla_cpu_experimental_ynn_fusion_type": "",
+    "xla_cpu_copy_insertion_use_region_analysis": True,
+}
+
+
+__all__ = ["COMPILER_OPTIONS", "ENDLESS", "WIDTH", "Plan", "advance", "start", "trace"]
+
+
+class Plan(NamedTuple):
+    """What is static in the program of a block.
+
+    Attributes:
+      make: `(point, data) -> (learner, environment)`.
+      metrics: `(example, prediction, feedback, state) -> dict of scalars`.
+      num_points: points of a block.
+      record_every: rounds of a window.
+      capacity: windows that one call can return.
+      horizon: bound on the rounds of a run, `ENDLESS` unless a delay may be longer than the run.
+    """
+
+    make: Make
+    metrics: Metrics
+    num_points: int
+    record_every: int
+    capacity: int
+    horizon: int
+
+
+def start(plan: Plan, data: Any, keys: PRNGKey, points: dict[str, Array]) -> Carry:
+    """Returns the carry of a block before round 0, every leaf with the lane axis last.
+
+    Args:
+      plan: static.
+      data: the data set, a pytree of arrays.
+      keys: (seeds,) run keys.
+      points: name -> (points,); seeds x points is a multiple of `WIDTH`.
+    """
+    return _start(plan, data, keys, points)
+
+
+def advance(
+    plan: Plan,
+    data: Any,
+    keys: PRNGKey,
+    points: dict[str, Array],
+    carry: Carry,
+    first: int,
+    last: int,
+) -> tuple[Carry, dict[str, Array]]:
+    """Plays windows first…last-1 of a block.
+
+    Args:
+      plan: static.
+      data, keys, points: as for `start`.
+      carry: from `start` or an earlier call; its memory is given away.
+      first, last: window numbers, last - first <= plan.capacity.
+
+    Returns:
+      The carry after window last-1, and the sums over each window, (capacity, lanes) each, of which
+      the first last - first rows are filled: int32 for integers and booleans, else floating. The
+      entry "" counts the non-finite numbers in the state at the end of each window.
+    """
+    return _advance(plan, data, keys, points, carry, jnp.int32(first), jnp.int32(last))
+
+
+def trace(
+    plan: Plan, length: int, data: Any, keys: PRNGKey, points: dict[str, Array], first: int
+) -> Seen:
+    """Plays rounds 0…first-1 unseen and returns all of the next `length` rounds.
+
+    Args:
+      plan: static.
+      length: rounds to return, static.
+      data, keys, points: as for `start`.
+      first: 0-based number of the first round to return.
+
+    Returns:
+      What happened, leading axis `length`, last axis lanes.
+    """
+    carry = start(plan, data, keys, points)
+    return _trace(plan, length, data, keys, points, carry, jnp.int32(first))
+
+
+@partial(jax.jit, static_argnums=0, compiler_options=COMPILER_OPTIONS)
+def _start(plan, data, keys, points):
+    def one(key, point):
+        return rounds.begin(plan.make(point, data), key, plan.horizon)
+
+    points = {name: jnp.tile(axis, len(keys)) for name, axis in points.items()}
+    return jax.vmap(one, out_axes=-1)(jnp.repeat(keys, plan.num_points), points)
+
+
+@partial(jax.jit, static_argnums=0, donate_argnums=4, compiler_options=COMPILER_OPTIONS)
+def _advance(plan, data, keys, points, carry, first, last):
+    def one_round(data, key, t, point, carry):
+        new, measured, _ = rounds.play(plan.make(point, data), plan.metrics, key, t, carry)
+        return new, {name: _summand(name, value) for name, value in measured.items()}
+
+    prepared = program.prepare(one_round, data, keys, points, carry)
+    _, zeros = program.zeros(prepared)
+
+    def one(t, value, drawn):
+        carry, sums = value
+        carry, new = program.play(prepared, drawn, t, carry)
+        return carry, jax.tree.map(jnp.add, sums, new)
+
+    def window(w, value):
+        carry, buffer = value
+        begin, every = w * plan.record_every, plan.record_every
+        carry, sums = program.loop(prepared, begin, begin + every, one, (carry, zeros), every)
+        return carry, _put(buffer, sums | {"": _count_non_finite(carry.state)}, w - first)
+
+    row = zeros | {"": _count_non_finite(carry.state)}
+    return jax.lax.fori_loop(first, last, window, (carry, _room(row, plan.capacity)))
+
+
+@partial(jax.jit, static_argnums=(0, 1), compiler_options=COMPILER_OPTIONS)
+def _trace(plan, length, data, keys, points, carry, first):
+    def one_round(data, key, t, point, carry):
+        new, _, seen = rounds.play(plan.make(point, data), plan.metrics, key, t, carry)
+        return new, seen
+
+    prepared = program.prepare(one_round, data, keys, points, carry)
+    _, zeros = program.zeros(prepared)
+
+    def unseen(t, carry, drawn):
+        return program.play(prepared, drawn, t, carry)[0]
+
+    def seen(t, value, drawn):
+        carry, buffer = value
+        carry, row = program.play(prepared, drawn, t, carry)
+        return carry, _put(buffer, row, t - first)
+
+    carry = program.loop(prepared, 0, first, unseen, carry, program.CHUNK)
+    value = (carry, _room(zeros, length))
+    return program.loop(prepared, first, first + length, seen, value, length)[1]
+
+
+def _room(row: ArrayTree, size: int) -> ArrayTree:
+    return jax.tree.map(lambda leaf: jnp.zeros((size, *leaf.shape), leaf.dtype), row)
+
+
+def _put(buffer: ArrayTree, row: ArrayTree, i: Array) -> ArrayTree:
+    put = jax.lax.dynamic_update_index_in_dim
+    return jax.tree.map(lambda rows, leaf: put(rows, leaf, i, 0), buffer, row)
+
+
+def _summand(name: str, value: Any) -> Array:
+    value = jnp.asarray(value)
+    if value.shape != ():
+        raise ValueError(f"metric {name!r} must be a scalar, got shape {value.shape}")
+    if jnp.issubdtype(value.dtype, jnp.floating):
+        return value.astype(jnp.zeros(()).dtype)
+    return value.astype(jnp.int32)
+
+
+def _count_non_finite(state: ArrayTree) -> Array:
+    leaves = [leaf for leaf in jax.tree.leaves(state) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
+    num_lanes = jax.tree.leaves(state)[0].shape[-1]
+    bad = [~jnp.isfinite(leaf).reshape(-1, num_lanes) for leaf in leaves]
+    counts = [jnp.sum(part, axis=0, dtype=jnp.int32) for part in bad]
+    return sum(counts, jnp.zeros(num_lanes, jnp.int32))

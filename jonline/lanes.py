@@ -1,0 +1,210 @@
+"""Evaluates one-lane equations for many lanes at once, with the lane axis last.
+
+A value of shape s in one lane is held as s + (L,): the few numbers of a lane lie apart, the same
+number of all lanes lies side by side, so elementwise operations and reduces run in full vectors
+across lanes whatever s is. `jax.vmap` would put the lane axis first or move it back and forth; here
+the frequent primitives are evaluated in place and only the rest goes through `vmap`, one primitive
+at a time.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jonline import stages
+
+_ELEMENTWISE = frozenset(
+    """
+    abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e
+    bitcast_convert_type cbrt ceil clamp clz convert_element_type copy copy_p cos cosh
+    digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt igamma igammac integer_pow
+    is_finite le lgamma log log1p logistic lt max min mul ne neg nextafter not or polygamma
+    population_count pow reduce_precision regularized_incomplete_beta rem round rsqrt
+    select_n shift_left shift_right_arithmetic shift_right_logical sign sin sinh sqrt square
+    stop_gradient sub tan tanh xor zeta
+    """.split()
+)
+_SAME_PARAMS = frozenset(
+    """
+    argmax argmin cumlogsumexp cummax cummin cumprod cumsum reduce_and reduce_max reduce_min
+    reduce_or reduce_prod reduce_sum rev squeeze
+    """.split()
+)
+
+
+class Lanes(NamedTuple):
+    """A value that differs between lanes: `value` is s + (L,) where one lane has s."""
+
+    value: Any
+
+
+def spread(value: Any, num_lanes: int) -> Lanes:
+    """Returns a value with the lane axis last, copying it to all lanes where it is shared."""
+    if isinstance(value, Lanes):
+        return value
+    value = jnp.asarray(value)
+    return Lanes(jnp.broadcast_to(value[..., None], (*value.shape, num_lanes)))
+
+
+def evaluate(eqns: Sequence[Any], env: dict, num_lanes: int) -> dict:
+    """Returns `env` (variable -> Lanes or shared value) with the results of `eqns`."""
+    env = dict(env)
+    for eqn in eqns:
+        values = [stages.read(env, var) for var in eqn.invars]
+        if any(isinstance(value, Lanes) for value in values):
+            rule = _RULES.get(eqn.primitive.name, _by_vmap)
+            out = [Lanes(value) for value in rule(eqn, values, num_lanes)]
+        else:
+            out = stages.bind(eqn, values)
+        env.update(zip(eqn.outvars, out, strict=True))
+    return env
+
+
+def _bind(eqn: Any, values: Sequence[Any], **changed: Any) -> list:
+    with eqn.ctx.manager:
+        out = eqn.primitive.bind(*values, **{**eqn.params, **changed})
+    return list(out) if eqn.primitive.multiple_results else [out]
+
+
+def _by_vmap(eqn: Any, values: list, num_lanes: int) -> list:
+    del num_lanes
+    axes = [-1 if isinstance(v, Lanes) else None for v in values]
+    plain = [v.value if isinstance(v, Lanes) else v for v in values]
+    return jax.vmap(lambda *args: stages.bind(eqn, args), in_axes=axes, out_axes=-1)(*plain)
+
+
+def _elementwise(eqn: Any, values: list, num_lanes: int) -> list:
+    shape = (*eqn.outvars[0].aval.shape, num_lanes)
+    return _bind(eqn, [_to_shape(v, shape) for v in values])
+
+
+def _to_shape(value: Any, shape: tuple) -> Any:
+    """Broadcasts a value to `shape`, its own axes first (a scalar per lane goes to every entry)."""
+    if isinstance(value, Lanes):
+        value = value.value
+        dims = (*range(value.ndim - 1), len(shape) - 1)
+    else:
+        value = jnp.asarray(value)
+        dims = tuple(range(value.ndim))
+    return value if value.shape == shape else lax.broadcast_in_dim(value, shape, dims)
+
+
+def _same_params(eqn: Any, values: list, num_lanes: int) -> list:
+    del num_lanes
+    return _bind(eqn, [values[0].value])
+
+
+def _broadcast_in_dim(eqn: Any, values: list, num_lanes: int) -> list:
+    if len(values) > 1 or not isinstance(values[0], Lanes):
+        return _by_vmap(eqn, values, num_lanes)
+    shape, dims = eqn.params["shape"], eqn.params["broadcast_dimensions"]
+    return [lax.broadcast_in_dim(values[0].value, (*shape, num_lanes), (*dims, len(shape)))]
+
+
+def _reshape(eqn: Any, values: list, num_lanes: int) -> list:
+    if eqn.params["dimensions"] is not None:
+        return _by_vmap(eqn, values, num_lanes)
+    return [lax.reshape(values[0].value, (*eqn.params["new_sizes"], num_lanes))]
+
+
+def _slice(eqn: Any, values: list, num_lanes: int) -> list:
+    p = eqn.params
+    strides = None if p["strides"] is None else (*p["strides"], 1)
+    start, limit = (*p["start_indices"], 0), (*p["limit_indices"], num_lanes)
+    return [lax.slice(values[0].value, start, limit, strides)]
+
+
+def _concatenate(eqn: Any, values: list, num_lanes: int) -> list:
+    parts = [spread(v, num_lanes).value for v in values]
+    return [lax.concatenate(parts, eqn.params["dimension"])]
+
+
+def _transpose(eqn: Any, values: list, num_lanes: int) -> list:
+    del num_lanes
+    order = eqn.params["permutation"]
+    return [lax.transpose(values[0].value, (*order, len(order)))]
+
+
+def _dynamic_slice(eqn: Any, values: list, num_lanes: int) -> list:
+    operand, *index = values
+    if not isinstance(operand, Lanes) or any(isinstance(i, Lanes) for i in index):
+        return _by_vmap(eqn, values, num_lanes)
+    index.append(jnp.zeros_like(index[0]) if index else 0)
+    sizes = (*eqn.params["slice_sizes"], num_lanes)
+    return [lax.dynamic_slice(operand.value, index, sizes)]
+
+
+def _dynamic_update_slice(eqn: Any, values: list, num_lanes: int) -> list:
+    operand, update, *index = values
+    if any(isinstance(i, Lanes) for i in index):
+        return _by_vmap(eqn, values, num_lanes)
+    index.append(jnp.zeros_like(index[0]) if index else 0)
+    operand, update = spread(operand, num_lanes), spread(update, num_lanes)
+    return [lax.dynamic_update_slice(operand.value, update.value, index)]
+
+
+def _call(closed: Any, values: Sequence[Any], num_lanes: int) -> list:
+    env = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+    env.update(zip(closed.jaxpr.invars, values, strict=True))
+    env = evaluate(closed.jaxpr.eqns, env, num_lanes)
+    return [stages.read(env, var) for var in closed.jaxpr.outvars]
+
+
+def _while(eqn: Any, values: list, num_lanes: int) -> list:
+    """All lanes go on until the last is done; a lane that is done keeps its values."""
+    p = eqn.params
+    n_cond, n_body = p["cond_nconsts"], p["body_nconsts"]
+    cond_consts, body_consts = values[:n_cond], values[n_cond : n_cond + n_body]
+
+    def goes_on(carry):
+        (on,) = _call(p["cond_jaxpr"], [*cond_consts, *map(Lanes, carry)], num_lanes)
+        return spread(on, num_lanes).value
+
+    def body(carry):
+        on = goes_on(carry)
+        new = _call(p["body_jaxpr"], [*body_consts, *map(Lanes, carry)], num_lanes)
+        new = [spread(value, num_lanes).value for value in new]
+        return [jnp.where(on, a, b) for a, b in zip(new, carry, strict=True)]
+
+    start = [spread(value, num_lanes).value for value in values[n_cond + n_body :]]
+    return lax.while_loop(lambda carry: jnp.any(goes_on(carry)), body, start)
+
+
+def _scan(eqn: Any, values: list, num_lanes: int) -> list:
+    p = eqn.params
+    n_consts, n_carry = p["num_consts"], p["num_carry"]
+    consts, carry, xs = (
+        values[:n_consts],
+        values[n_consts : n_consts + n_carry],
+        values[n_consts + n_carry :],
+    )
+    per_lane = [isinstance(x, Lanes) for x in xs]
+
+    def body(carry, xs):
+        xs = [Lanes(x) if lanes else x for x, lanes in zip(xs, per_lane, strict=True)]
+        out = _call(p["jaxpr"], [*consts, *map(Lanes, carry), *xs], num_lanes)
+        out = [spread(value, num_lanes).value for value in out]
+        return out[:n_carry], out[n_carry:]
+
+    start = [spread(value, num_lanes).value for value in carry]
+    plain = [x.value if isinstance(x, Lanes) else x for x in xs]
+    last, ys = lax.scan(body, start, plain, p["length"], p["reverse"], p["unroll"])
+    return [*last, *ys]
+
+
+_RULES: dict[str, Callable[[Any, list, int], list]] = {
+    **dict.fromkeys(_ELEMENTWISE, _elementwise),
+    **dict.fromkeys(_SAME_PARAMS, _same_params),
+    "broadcast_in_dim": _broadcast_in_dim,
+    "reshape": _reshape,
+    "slice": _slice,
+    "concatenate": _concatenate,
+    "transpose": _transpose,
+    "dynamic_slice": _dynamic_slice,
+    "dynamic_update_slice": _dynamic_update_slice,
+    "while": _while,
+    "scan": _scan,
+}

@@ -1,0 +1,200 @@
+"""One round of one run: predict, hear, measure, and deliver the answers that are due."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jonline.core import (
+    Array,
+    ArrayTree,
+    Environment,
+    Example,
+    Feedback,
+    Learner,
+    Prediction,
+    PRNGKey,
+    State,
+)
+
+PURPOSES = ("init", "source", "predict", "oracle", "update", "delay")
+
+Make = Callable[[dict[str, Any], Any], tuple[Learner, Environment]]
+Metrics = Callable[[Example, Prediction, Feedback, State], dict[str, Any]]
+
+
+class Ring(NamedTuple):
+    """Answers on their way: slot s holds the youngest round t with t mod size = s.
+
+    `due` is the round in which the answer comes, -1 where there is none.
+    """
+
+    x: Array
+    prediction: ArrayTree
+    feedback: ArrayTree
+    due: Array
+
+
+class Carry(NamedTuple):
+    """What a run takes from one round to the next.
+
+    Attributes:
+      state: the learner's.
+      ring: pending answers, or () without a delay.
+      num_pending: answers asked for and not delivered, int32.
+    """
+
+    state: State
+    ring: Any
+    num_pending: Array
+
+
+class Seen(NamedTuple):
+    """What happened in a round; `state` is the learner's before the update."""
+
+    example: Example
+    prediction: Prediction
+    feedback: Feedback
+    state: State
+    delivered: Array
+
+
+def purpose_keys(run_key: PRNGKey) -> dict[str, PRNGKey]:
+    """Returns one key per purpose of a run; round t of a purpose folds t into it."""
+    return {name: jax.random.fold_in(run_key, i) for i, name in enumerate(PURPOSES)}
+
+
+def begin(made: tuple[Learner, Environment], run_key: PRNGKey, num_rounds: int) -> Carry:
+    """Returns the carry before round 0 of a run of at most `num_rounds`."""
+    learner, environment = made
+    keys = purpose_keys(run_key)
+    state = learner.init(keys["init"])
+    if environment.delay is None:
+        return Carry(state, (), jnp.zeros((), jnp.int32))
+
+    def ask():
+        example = environment.stream.draw(environment.stream.init(keys["source"]), jnp.int32(0))
+        prediction = learner.predict(state, example.x, keys["predict"])
+        return example.x, prediction, environment.oracle(example.y, prediction, keys["oracle"])
+
+    # An answer that takes longer than the run never comes; it needs no slot.
+    size = min(environment.delay.max_rounds, num_rounds) + 1
+    slots = jax.tree.map(
+        lambda leaf: jnp.zeros((size, *leaf.shape), leaf.dtype), jax.eval_shape(ask)
+    )
+    ring = Ring(*slots, due=jnp.full(size, -1, jnp.int32))
+    return Carry(state, ring, jnp.zeros((), jnp.int32))
+
+
+def play(
+    made: tuple[Learner, Environment],
+    metrics: Metrics,
+    run_key: PRNGKey,
+    t: Array,
+    carry: Carry,
+) -> tuple[Carry, dict[str, Any], Seen]:
+    """Plays round t: predict, oracle, metrics, then `update` for every answer that is due.
+
+    Args:
+      made: learner and environment.
+      metrics: `(example, prediction, feedback, state) -> dict of scalars`.
+      run_key: key of the run.
+      t: int32, 0-based.
+      carry: as `begin` or the round before returned it.
+
+    Returns:
+      The carry, the metrics and what happened.
+
+    Raises:
+      TypeError: if `update` changes structure, shapes or dtypes of the state.
+    """
+    learner, (stream, oracle, delay) = made
+    keys = purpose_keys(run_key)
+    source = stream.init(keys["source"])
+    example = stream.draw(source, t)
+    prediction = learner.predict(carry.state, example.x, jax.random.fold_in(keys["predict"], t))
+    feedback = oracle(example.y, prediction, jax.random.fold_in(keys["oracle"], t))
+    measured = metrics(example, prediction, feedback, carry.state)
+
+    def update(state, t, x, prediction, feedback):
+        key = jax.random.fold_in(keys["update"], t)
+        new = learner.update(state, x, prediction, feedback, key)
+        _check_state(state, new)
+        return new
+
+    if delay is None:
+        new = Carry(
+            update(carry.state, t, example.x, prediction, feedback), (), carry.num_pending
+        )
+        return new, measured, Seen(example, prediction, feedback, carry.state, jnp.int32(1))
+
+    wait = jnp.asarray(delay.sample(jax.random.fold_in(keys["delay"], t), t), jnp.int32)
+    wait = jnp.clip(wait, 0, delay.max_rounds)
+    size = carry.ring.due.shape[0]
+    ring = jax.tree.map(
+        lambda slots, new: jax.lax.dynamic_update_index_in_dim(
+            slots, jnp.asarray(new, slots.dtype), t % size, 0
+        ),
+        carry.ring,
+        Ring(example.x, prediction, feedback, t + wait),
+    )
+    deliver = _deliver_fixed if delay.is_fixed else _deliver_due
+    state, delivered = deliver(update, carry.state, ring, t, wait)
+    new = Carry(state, ring, carry.num_pending + 1 - delivered)
+    return new, measured, Seen(example, prediction, feedback, carry.state, delivered)
+
+
+def _deliver_fixed(
+    update: Callable, state: State, ring: Ring, t: Array, wait: Array
+) -> tuple[State, Array]:
+    """Delivers the one answer that a fixed delay brings in round t, if that was asked at all."""
+    size = ring.due.shape[0]
+    asked = t - wait
+    item = _slot(ring, asked % size)
+    on = (asked >= 0) & (wait < size)
+    new = update(state, asked, item.x, item.prediction, item.feedback)
+    state = jax.tree.map(lambda a, b: jnp.where(on, a, b), new, state)
+    return state, on.astype(jnp.int32)
+
+
+def _deliver_due(
+    update: Callable, state: State, ring: Ring, t: Array, wait: Array
+) -> tuple[State, Array]:
+    """Delivers all answers that are due in round t, in the order in which they were asked."""
+    del wait
+    size = ring.due.shape[0]
+    ages = (t - jnp.arange(size)) % size
+
+    def oldest_younger_than(age):
+        return jnp.max(jnp.where((ring.due == t) & (ages < age), ages, -1))
+
+    def deliver(loop):
+        state, count, age = loop
+        item = _slot(ring, (t - age) % size)
+        state = update(state, t - age, item.x, item.prediction, item.feedback)
+        return state, count + 1, oldest_younger_than(age)
+
+    start = (state, jnp.int32(0), oldest_younger_than(size))
+    state, delivered, _ = jax.lax.while_loop(lambda loop: loop[2] >= 0, deliver, start)
+    return state, delivered
+
+
+def _slot(ring: Ring, i: Array) -> Ring:
+    return jax.tree.map(lambda slots: jax.lax.dynamic_index_in_dim(slots, i, 0, False), ring)
+
+
+def _check_state(old: State, new: State) -> None:
+    structures = jax.tree.structure(old), jax.tree.structure(new)
+    if structures[0] != structures[1]:
+        raise TypeError(
+            f"update must return the structure of init, {structures[0]}, got {structures[1]}"
+        )
+    leaves = jax.tree_util.tree_leaves_with_path(old)
+    for (path, before), after in zip(leaves, jax.tree.leaves(new), strict=True):
+        kept = [jax.typeof(jnp.asarray(leaf)).str_short() for leaf in (before, after)]
+        if kept[0] != kept[1]:
+            raise TypeError(
+                f"update must keep shape and dtype of state{jax.tree_util.keystr(path)}, "
+                f"{kept[0]}, got {kept[1]}"
+            )

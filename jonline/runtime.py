@@ -1,0 +1,74 @@
+"""Process settings that are made on purpose and before JAX starts, and a report of those in force.
+
+Nothing is switched when jonline is imported.
+"""
+
+import os
+import platform
+from importlib import metadata
+
+import jax
+
+from jonline import checks
+
+_PACKAGES = ("jonline", "jax", "jaxlib", "optax", "numpy", "chex")
+_DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
+
+
+def configure(
+    *, threads: int | None = None, host_devices: int | None = None, deterministic_gpu: bool = False
+) -> None:
+    """Sets up JAX's backend for sweeps; call it before the first array is made.
+
+    On a CPU, XLA splits even small operations over a pool of threads in every round, which costs
+    more than it brings. `threads=1` stops that, and `host_devices=2` lets two blocks of lanes run
+    side by side instead.
+
+    Args:
+      threads: size of XLA's thread pool on the CPU, >= 1 (environment variable NPROC); None leaves
+        it.
+      host_devices: number of CPU devices, >= 1, e.g. one for each core; None leaves it.
+      deterministic_gpu: add the XLA flag `--xla_gpu_deterministic_ops=true`, which makes repeated
+        runs on one kind of GPU equal. Equality of a GPU with a CPU is not promised.
+
+    Raises:
+      TypeError, ValueError: if an argument is not an integer >= 1.
+      RuntimeError: if JAX's backend runs already, so that settings would have no effect.
+    """
+    if threads is not None:
+        checks.at_least("threads", threads, 1)
+    if host_devices is not None:
+        checks.at_least("host_devices", host_devices, 1)
+    devices = host_devices or jax.config.values["jax_num_cpu_devices"]
+    try:
+        jax.config.update("jax_num_cpu_devices", devices)
+    except RuntimeError as error:
+        raise RuntimeError(
+            "configure() comes too late: JAX's backend runs already. Call it before the first JAX "
+            "array is made, or in a new process."
+        ) from error
+    if threads is not None:
+        os.environ["NPROC"] = str(threads)
+    if deterministic_gpu:
+        flags = os.environ.get("XLA_FLAGS", "")
+        if _DETERMINISTIC not in flags:
+            os.environ["XLA_FLAGS"] = f"{flags} {_DETERMINISTIC}".strip()
+
+
+def environment() -> dict[str, str]:
+    """Returns what can influence bits and speed: versions, devices, flags, kind of keys.
+
+    Starts JAX's backend if it does not run yet.
+    """
+    devices = jax.local_devices()
+    versions = {name: metadata.version(name) for name in _PACKAGES}
+    return versions | {
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "device": f"{len(devices)} x {devices[0].device_kind}",
+        "backend": jax.default_backend(),
+        "prng_impl": str(jax.config.values["jax_default_prng_impl"]),
+        "x64": str(jax.config.values["jax_enable_x64"]),
+        "XLA_FLAGS": os.environ.get("XLA_FLAGS", ""),
+        "NPROC": os.environ.get("NPROC", ""),
+    }

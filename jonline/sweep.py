@@ -1,0 +1,270 @@
+"""Sweeps: all points of a grid with all seeds, in blocks of lanes, on all local devices."""
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jonline import blocks, checks, door, engine
+from jonline.blocks import NonFinite
+from jonline.core import ArrayTree, PRNGKey
+from jonline.rounds import Make, Metrics
+
+
+class SweepResult(NamedTuple):
+    """What a sweep measured.
+
+    Attributes:
+      records: name -> (points, seeds, windows): each metric's sum over the rounds of a window,
+        int32 for counts, else float32 (float64 under x64).
+      states: final states, a pytree with leading axes (points, seeds).
+      grid: name -> (points,): the hyperparameters.
+      record_every: rounds of a window.
+      undelivered: (points, seeds) int32: answers still on their way at the end.
+      non_finite: runs that became NaN or infinite, each with the first window in which it shows.
+    """
+
+    records: dict[str, np.ndarray]
+    states: ArrayTree
+    grid: dict[str, np.ndarray]
+    record_every: int
+    undelivered: np.ndarray
+    non_finite: tuple[NonFinite, ...] = ()
+
+    def mean_curve(self, name: str) -> np.ndarray:
+        """Returns the running average over all rounds so far, (points, seeds, windows) float64."""
+        sums = self.records[name]
+        rounds = self.record_every * np.arange(1, sums.shape[-1] + 1, dtype=np.float64)
+        return np.cumsum(sums, axis=-1, dtype=np.float64) / rounds
+
+    def best(self, name: str) -> int:
+        """Returns the number of the point with the lowest average over all rounds and seeds.
+
+        Points with a run that is not finite are passed over, unless there is no other.
+        """
+        means = self.mean_curve(name)[..., -1].mean(axis=-1)
+        means[[bad.point for bad in self.non_finite]] = np.inf
+        return int(np.nanargmin(means))
+
+    def to_xarray(self) -> Any:
+        """Returns the records as an `xarray.Dataset` with dimensions point, seed, round.
+
+        `round` is the number of rounds played at the end of each window; the grid's axes are
+        coordinates of `point`. Needs the extra `experiments`.
+        """
+        try:
+            import xarray
+        except ImportError as error:
+            raise ImportError(
+                'to_xarray needs xarray: pip install "jonline[experiments]"'
+            ) from error
+        dims = ("point", "seed", "round")
+        points, seeds, windows = next(iter(self.records.values())).shape
+        coords = {
+            "point": np.arange(points),
+            "seed": np.arange(seeds),
+            "round": self.record_every * np.arange(1, windows + 1),
+        }
+        coords |= {name: ("point", axis) for name, axis in self.grid.items()}
+        variables = {name: (dims, sums) for name, sums in self.records.items()}
+        variables["undelivered"] = (dims[:2], self.undelivered)
+        attrs = {"record_every": self.record_every}
+        return xarray.Dataset(variables, coords=coords, attrs=attrs)
+
+
+class Trace(NamedTuple):
+    """Every round of a short stretch of one run, leading axis = rounds.
+
+    Attributes:
+      rounds: (n,) round numbers, 0-based.
+      example, prediction, feedback: what nature showed, the learner chose, the oracle answered.
+      state: the learner's state before the round's update.
+      delivered: (n,) int32 answers delivered at the end of the round.
+    """
+
+    rounds: np.ndarray
+    example: Any
+    prediction: Any
+    feedback: Any
+    state: Any
+    delivered: np.ndarray
+
+
+def product_grid(**axes: Any) -> dict[str, np.ndarray]:
+    """Returns all combinations of the axes' values, (G,) each; the last axis varies fastest.
+
+    Args:
+      axes: name -> a number or a 1-D sequence of numbers.
+
+    Raises:
+      TypeError: if an axis does not hold numbers.
+      ValueError: if an axis is empty or has more than one dimension.
+    """
+    columns = {name: np.atleast_1d(door.check_axis(name, values)) for name, values in axes.items()}
+    mesh = np.meshgrid(*columns.values(), indexing="ij")
+    return {name: grid.ravel() for name, grid in zip(columns, mesh, strict=True)}
+
+
+def sweep(
+    make: Make,
+    metrics: Metrics,
+    grid: dict[str, Any],
+    *,
+    data: Any = None,
+    num_rounds: int,
+    num_seeds: int,
+    key: PRNGKey | int,
+    record_every: int,
+    block: int | None = None,
+    devices: Sequence[Any] | None = None,
+    windows_per_call: int | None = None,
+    progress: bool | None = None,
+) -> SweepResult:
+    """Plays every point of a grid with every seed.
+
+    Seed s of every point meets the same examples and random numbers. A run's records and final
+    state are the same bits alone, in any sweep, in any block, in any number of calls and on any
+    number of devices, given the same commit, versions, kind of device and `record_every`.
+
+    Args:
+      make: `(point, data) -> (learner, environment)`. It is called once for each point with
+        concrete numbers, so that the factories check them, and then traced. Pass the same function
+        object again to reuse the compiled program.
+      metrics: `(example, prediction, feedback, state) -> dict` of scalars, `state` before the
+        update.
+      grid: name -> (G,) numbers, e.g. from `product_grid`. {} is one point without hyperparameters.
+      data: a pytree of arrays handed to `make`; one copy per device.
+      num_rounds: T >= 1, a multiple of `record_every`.
+      num_seeds: S >= 1.
+      key: the root of all randomness: a typed key, an old uint32 key or an int; or `num_seeds`
+        distinct typed keys, one for each seed.
+      record_every: rounds of a window >= 1; each metric is recorded as its sum over a window.
+      block: lanes of a block, a multiple of 16. By default up to 256 on a CPU, what memory holds
+        elsewhere.
+      devices: local devices that share the blocks; by default all of them.
+      windows_per_call: windows between two returns to the host; by default about a second's worth.
+      progress: show a progress bar (needs the extra `experiments`).
+
+    Returns:
+      A SweepResult. Runs that become NaN or infinite are reported in it and by a RuntimeWarning;
+      other runs are not touched.
+
+    Raises:
+      ValueError, TypeError: on bad input, before anything is compiled, with name, rule and value.
+    """
+    checks.at_least("num_seeds", num_seeds, 1)
+    keys = door.seed_keys(key, num_seeds)
+    return _sweep(
+        make,
+        metrics,
+        grid,
+        data,
+        num_rounds,
+        keys,
+        record_every,
+        block,
+        devices,
+        windows_per_call,
+        progress,
+    )
+
+
+def run(
+    make: Make,
+    metrics: Metrics,
+    point: dict[str, Any],
+    *,
+    data: Any = None,
+    num_rounds: int,
+    key: PRNGKey | int,
+    record_every: int,
+    seed: int = 0,
+) -> SweepResult:
+    """Plays one run: the lane of `point` and `seed` that a sweep with the same key has, to the bit.
+
+    Args:
+      point: name -> number.
+      seed: which seed of the sweep, >= 0.
+      make, metrics, data, num_rounds, key, record_every: as for `sweep`.
+
+    Returns:
+      A SweepResult with one point and one seed.
+
+    Raises:
+      As `sweep`.
+    """
+    return _sweep(
+        make,
+        metrics,
+        door.one_point(point),
+        data,
+        num_rounds,
+        door.one_key(key, seed),
+        record_every,
+    )
+
+
+def trace(
+    make: Make,
+    point: dict[str, Any],
+    *,
+    data: Any = None,
+    key: PRNGKey | int,
+    first: int,
+    last: int,
+    seed: int = 0,
+) -> Trace:
+    """Plays one run and returns everything that happened in rounds first…last-1.
+
+    Args:
+      make, point, data, key, seed: as for `run`.
+      first, last: 0-based rounds, 0 <= first < last. Rounds before `first` are played unseen.
+
+    Returns:
+      A Trace on the host, last - first rounds long.
+
+    Raises:
+      ValueError, TypeError: as `sweep`.
+    """
+    checks.at_least("first", first, 0)
+    checks.at_least("last", last, first + 1)
+    grid, data = door.check_grid(door.one_point(point)), door.check_data(data)
+    longest = door.check_points(make, grid, data)
+    horizon = last if longest > last else engine.ENDLESS
+    plan = engine.Plan(make, _no_metrics, engine.WIDTH, 1, 1, horizon)
+    points = {name: np.repeat(axis, engine.WIDTH) for name, axis in grid.items()}
+    seen = engine.trace(plan, last - first, data, door.one_key(key, seed), points, first)
+    seen = jax.tree.map(lambda leaf: np.asarray(leaf[..., 0]), seen)
+    return Trace(np.arange(first, last), *seen)
+
+
+def _no_metrics(example, prediction, feedback, state):
+    del example, prediction, feedback, state
+    return {}
+
+
+def _sweep(
+    make, metrics, grid, data, num_rounds, keys, record_every,
+    block=None, devices=None, windows_per_call=None, progress=None,
+) -> SweepResult:  # fmt: skip
+    num_windows = door.check_rounds(num_rounds, record_every)
+    grid, data = door.check_grid(grid), door.check_data(data)
+    num_points = len(next(iter(grid.values()))) if grid else 1
+    blocks.check_history(num_points, len(keys), num_windows, 1)
+    longest = door.check_points(make, grid, data)
+    job = blocks.Job(
+        make=make,
+        metrics=metrics,
+        grid=grid,
+        num_points=num_points,
+        keys=keys,
+        data_on=functools.cache(lambda device: jax.device_put(data, device)),
+        record_every=record_every,
+        num_windows=num_windows,
+        horizon=num_rounds if longest > num_rounds else engine.ENDLESS,
+    )
+    played = blocks.play(job, block, devices, windows_per_call, progress)
+    bad = tuple(sorted(played.non_finite.values()))
+    return SweepResult(played.records, played.states, grid, record_every, played.undelivered, bad)
