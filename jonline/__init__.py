@@ -1,6 +1,6 @@
 """Online learning under weak feedback: whole sweeps in one compiled program."""
 
-from jonline import delays, hypotheses, metrics, oracles, ordinal, streams
+from jonline import checks, data, delays, hypotheses, metrics, oracles, ordinal, streams
 from jonline.core import Delay, Environment, Example, Info, Learner, Stream, step
 from jonline.runtime import configure, environment
 from jonline.sweep import NonFinite, SweepResult, Trace, product_grid, run, sweep, trace
@@ -17,7 +17,9 @@ __all__ = [
     "Stream",
     "SweepResult",
     "Trace",
+    "checks",
     "configure",
+    "data",
     "delays",
     "environment",
     "hypotheses",

@@ -263,13 +263,13 @@ def _note_bad(
         )
 
 
-def _begin(job: Job, block: Block, device: Any) -> tuple:
+def _begin(job: Job, block: Block, device: Any) -> tuple[engine.Plan, tuple[Any, Any, Any], Any]:
     """Returns plan, inputs and first carry of a block, all held by the device."""
     plan, inputs = job.plan(block.sides[1]), _inputs(job, block, device)
     return plan, inputs, jax.device_put(engine.start(plan, *inputs), device)
 
 
-def _inputs(job: Job, block: Block, device: Any) -> tuple:
+def _inputs(job: Job, block: Block, device: Any) -> tuple[Any, Any, Any]:
     """The block's (data, keys, points) on the device; padding repeats the last seed and point."""
     seeds = block.seed + np.minimum(np.arange(block.sides[0]), block.seeds - 1)
     points = block.point + np.minimum(np.arange(block.sides[1]), block.points - 1)

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-import jax
 import numpy as np
+from jax.core import Tracer
 
 
 def concrete(value: Any) -> np.ndarray | None:
     """Returns `value` as a NumPy array, or None while it is being traced."""
-    return None if isinstance(value, jax.core.Tracer) else np.asarray(value)
+    return None if isinstance(value, Tracer) else np.asarray(value)
 
 
 def require(ok: Any, name: str, rule: str, value: Any) -> None:
@@ -45,7 +45,7 @@ def at_least(name: str, value: Any, least: int) -> None:
       TypeError: if it is traced or not an integer; it fixes a shape.
       ValueError: if it is smaller than `least`.
     """
-    if isinstance(value, (bool, jax.core.Tracer)) or not isinstance(value, (int, np.integer)):
+    if isinstance(value, (bool, Tracer)) or not isinstance(value, (int, np.integer)):
         raise TypeError(
             f"{name} must be a Python int, since it fixes a shape; got {type(value).__name__}"
         )

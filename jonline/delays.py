@@ -4,6 +4,8 @@ A delay of 0 is an answer within the round. Answers that arrive in the same roun
 the order in which they were asked.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,12 +28,7 @@ def fixed(num_rounds: int | Array, *, max_rounds: int | None = None) -> Delay:
       TypeError: if `num_rounds` is not an integer, or traced without `max_rounds`.
       ValueError: if it is negative or greater than `max_rounds`.
     """
-    number = checks.concrete(num_rounds)
-    if number is None and max_rounds is None:
-        raise TypeError("max_rounds must be given when num_rounds is a grid axis")
-    if number is not None:
-        _check_rounds("num_rounds", number, max_rounds)
-    bound = int(number) if max_rounds is None else max_rounds
+    bound = _bound("num_rounds", num_rounds, max_rounds)
     return Delay(lambda key, t: jnp.asarray(num_rounds, jnp.int32), bound, True)
 
 
@@ -64,18 +61,19 @@ def table(rounds: np.ndarray | Array, *, max_rounds: int | None = None) -> Delay
       TypeError: if the entries are not integers, or `rounds` is traced without `max_rounds`.
       ValueError: if an entry is negative or greater than `max_rounds`; it names the round.
     """
-    number = checks.concrete(rounds)
-    if number is None and max_rounds is None:
-        raise TypeError("max_rounds must be given when rounds is traced")
-    if number is not None:
-        checks.require(number.size > 0, "rounds", "have at least one entry", number)
-        _check_rounds("rounds", number, max_rounds)
-    bound = int(np.max(number)) if max_rounds is None else max_rounds
+    bound = _bound("rounds", rounds, max_rounds)
     entries = jnp.asarray(rounds, jnp.int32)
     return Delay(lambda key, t: entries[t], bound, False)
 
 
-def _check_rounds(name: str, number: np.ndarray, max_rounds: int | None) -> None:
+def _bound(name: str, rounds: Any, max_rounds: int | None) -> int:
+    """Checks delays, one or many, where they are concrete; returns a bound on them."""
+    number = checks.concrete(rounds)
+    if number is None:
+        if max_rounds is None:
+            raise TypeError(f"max_rounds must be given when {name} is traced (a grid axis, say)")
+        return max_rounds
+    checks.require(number.size > 0, name, "have at least one entry", number)
     if not np.issubdtype(number.dtype, np.integer):
         raise TypeError(f"{name} must be integers, got {number.dtype}")
     most = np.iinfo(np.int32).max if max_rounds is None else max_rounds
@@ -83,3 +81,4 @@ def _check_rounds(name: str, number: np.ndarray, max_rounds: int | None) -> None
     if bad.size:
         where = f" in round {bad[0]}" if number.ndim else ""
         raise ValueError(f"{name} must be in 0…{most}, got {number.flat[bad[0]]}{where}")
+    return int(number.max()) if max_rounds is None else max_rounds

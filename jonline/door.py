@@ -85,7 +85,7 @@ def check_data(data: Any) -> Any:
 
     def check(path, leaf):
         name = "data" + jax.tree_util.keystr(path)
-        if isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             return leaf
         if not isinstance(leaf, (np.ndarray, np.generic, jax.Array, int, float)):
             raise TypeError(
@@ -108,7 +108,7 @@ def _root(key: Any) -> PRNGKey:
     if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
         return jax.random.key(int(key))
     if isinstance(key, (jax.Array, np.ndarray)):
-        if jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key):
+        if jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
             return jnp.asarray(key)
         if key.dtype == np.uint32 and key.ndim >= 1:
             return jax.random.wrap_key_data(jnp.asarray(key))

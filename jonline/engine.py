@@ -51,7 +51,7 @@ class Plan(NamedTuple):
     horizon: int
 
 
-def start(plan: Plan, data: Any, keys: PRNGKey, points: dict[str, Array]) -> Carry:
+def start(plan: Plan, data: Any, keys: PRNGKey, points: dict[str, Any]) -> Carry:
     """Returns the carry of a block before round 0, every leaf with the lane axis last.
 
     Args:
@@ -67,7 +67,7 @@ def advance(
     plan: Plan,
     data: Any,
     keys: PRNGKey,
-    points: dict[str, Array],
+    points: dict[str, Any],
     carry: Carry,
     first: int,
     last: int,
@@ -89,7 +89,7 @@ def advance(
 
 
 def trace(
-    plan: Plan, length: int, data: Any, keys: PRNGKey, points: dict[str, Array], first: int
+    plan: Plan, length: int, data: Any, keys: PRNGKey, points: dict[str, Any], first: int
 ) -> Seen:
     """Plays rounds 0…first-1 unseen and returns all of the next `length` rounds.
 
@@ -123,16 +123,20 @@ def _advance(plan, data, keys, points, carry, first, last):
 
     prepared = program.prepare(one_round, data, keys, points, carry)
     _, zeros = program.zeros(prepared)
+    no_loss = {
+        name: zero for name, zero in zeros.items() if jnp.issubdtype(zero.dtype, jnp.floating)
+    }
 
     def one(t, value, drawn):
-        carry, sums = value
+        carry, sums, lost = value
         carry, new = program.play(prepared, drawn, t, carry)
-        return carry, jax.tree.map(jnp.add, sums, new)
+        return carry, *_add(sums, lost, new)
 
     def window(w, value):
         carry, buffer = value
         begin, every = w * plan.record_every, plan.record_every
-        carry, sums = program.loop(prepared, begin, begin + every, one, (carry, zeros), every)
+        value = (carry, zeros, no_loss)
+        carry, sums, _ = program.loop(prepared, begin, begin + every, one, value, every)
         return carry, _put(buffer, sums | {"": _count_non_finite(carry.state)}, w - first)
 
     row = zeros | {"": _count_non_finite(carry.state)}
@@ -168,6 +172,13 @@ def _room(row: ArrayTree, size: int) -> ArrayTree:
 def _put(buffer: ArrayTree, row: ArrayTree, i: Array) -> ArrayTree:
     put = jax.lax.dynamic_update_index_in_dim
     return jax.tree.map(lambda rows, leaf: put(rows, leaf, i, 0), buffer, row)
+
+
+def _add(sums: dict, lost: dict, new: dict) -> tuple[dict, dict]:
+    """Adds `new` to the sums; `lost` holds what rounding took from the floating ones (Kahan)."""
+    put = {name: value - lost[name] if name in lost else value for name, value in new.items()}
+    after = {name: sums[name] + value for name, value in put.items()}
+    return after, {name: (after[name] - sums[name]) - put[name] for name in lost}
 
 
 def _summand(name: str, value: Any) -> Array:

@@ -16,8 +16,8 @@ from jonline.lanes import Lanes
 from jonline.rounds import Carry
 
 WIDTH = 16  # rounds of a chunk, like lanes of a block, are a multiple: full vectors of float32
-CHUNK = 128  # rounds drawn ahead at most
-_CHUNK_BYTES = 1 << 20  # what is drawn ahead stays in the cache
+CHUNK = 1024  # rounds drawn ahead at most
+_CHUNK_BYTES = 1 << 19  # what is drawn ahead stays in the cache
 
 
 class Program(NamedTuple):
@@ -33,7 +33,7 @@ def prepare(
     one_round: Callable,
     data: Any,
     keys: PRNGKey,
-    points: dict[str, Array],
+    points: dict[str, Any],
     carry: Carry,
 ) -> Program:
     """Splits a round into stages and evaluates those that come before the rounds.
@@ -126,8 +126,9 @@ def loop(
     """
     drawn = jax.eval_shape(program.draw, jax.ShapeDtypeStruct((WIDTH,), jnp.int32))
     size = sum(leaf.size * leaf.dtype.itemsize for leaf in drawn) // WIDTH
-    chunk = min(CHUNK, most, _CHUNK_BYTES // max(size, 1))
-    chunk = max(-(-chunk // WIDTH), 1) * WIDTH
+    chunk = max(min(CHUNK, most, _CHUNK_BYTES // max(size, 1)), 1)
+    chunk = -(-most // -(-most // chunk))  # equal chunks
+    chunk = -(-chunk // WIDTH) * WIDTH
 
     def one_chunk(c, value):
         t = begin + c * chunk

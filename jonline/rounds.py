@@ -124,9 +124,7 @@ def play(
         return new
 
     if delay is None:
-        new = Carry(
-            update(carry.state, t, example.x, prediction, feedback), (), carry.num_pending
-        )
+        new = Carry(update(carry.state, t, example.x, prediction, feedback), (), carry.num_pending)
         return new, measured, Seen(example, prediction, feedback, carry.state, jnp.int32(1))
 
     wait = jnp.asarray(delay.sample(jax.random.fold_in(keys["delay"], t), t), jnp.int32)

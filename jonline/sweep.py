@@ -68,7 +68,7 @@ class SweepResult(NamedTuple):
             "round": self.record_every * np.arange(1, windows + 1),
         }
         coords |= {name: ("point", axis) for name, axis in self.grid.items()}
-        variables = {name: (dims, sums) for name, sums in self.records.items()}
+        variables: dict[str, Any] = {name: (dims, sums) for name, sums in self.records.items()}
         variables["undelivered"] = (dims[:2], self.undelivered)
         attrs = {"record_every": self.record_every}
         return xarray.Dataset(variables, coords=coords, attrs=attrs)

@@ -91,7 +91,8 @@ def _check_round(case: Case) -> None:
     chex.assert_trees_all_equal_structs(state, new)
     chex.assert_trees_all_equal_shapes_and_dtypes(state, new)
     if isinstance(feedback, Label):
-        silent = [Label(value, jnp.asarray(False)) for value in (feedback.value * 0, feedback.value)]
+        values = (feedback.value * 0, feedback.value)
+        silent = [Label(value, jnp.asarray(False)) for value in values]
         updates = [learner.update(state, example.x, prediction, s, keys[3]) for s in silent]
         chex.assert_trees_all_equal(*updates)
 

@@ -44,9 +44,7 @@ LEARNERS = {
     "pril": case(
         lambda reg: ordinal.pril(hypotheses.linear(N), K, reg=reg), oracles.interval(K), reg=2.0
     ),
-    "pril, unregularised": case(
-        lambda: ordinal.pril(hypotheses.linear(N), K), oracles.interval(K)
-    ),
+    "pril, unregularised": case(lambda: ordinal.pril(hypotheses.linear(N), K), oracles.interval(K)),
 }
 
 

@@ -69,9 +69,7 @@ def test_delay_in_the_grid_is_a_traced_hyperparameter():
         return logger(T), Environment(clock(), oracles.label(), delay)
 
     grid = jonline.product_grid(wait=[0, 3, T])
-    result = jonline.sweep(
-        make, no_metrics, grid, num_rounds=T, num_seeds=2, key=0, record_every=T
-    )
+    result = jonline.sweep(make, no_metrics, grid, num_rounds=T, num_seeds=2, key=0, record_every=T)
     np.testing.assert_array_equal(result.undelivered, [[0, 0], [3, 3], [T, T]])
     for i, wait in enumerate([0, 3, T]):
         expected = deliveries(np.full(T, wait))

@@ -385,3 +385,18 @@ def test_result_as_xarray_has_named_axes(whole):
     np.testing.assert_array_equal(labelled["round"], 20 * np.arange(1, 7))
     np.testing.assert_array_equal(labelled["reg"], GRID["reg"])
     assert json.loads(json.dumps(labelled.attrs)) == {"record_every": 20}
+
+
+def test_floating_sums_over_long_windows_lose_no_digits():
+    def make(point, data):
+        learner = Learner(lambda key: jnp.zeros(()), lambda s, x, k: Output(x), lambda s, *_: s)
+        return learner, Environment(clock(), oracles.label())
+
+    def tenth(example, prediction, feedback, state):
+        return {"tenth": jnp.where(example.x[0] >= 0, 0.1, 0.0), "odd": example.y % 2 == 1}
+
+    rounds = 500_000
+    result = jonline.run(make, tenth, {}, num_rounds=rounds, key=0, record_every=rounds // 2)
+    total = result.mean_curve("tenth")[0, 0, -1] * rounds
+    np.testing.assert_allclose(total, rounds * float(np.float32(0.1)), rtol=1e-7)
+    assert result.records["odd"].sum() == rounds // 2

@@ -188,11 +188,11 @@ def dford(
         tau = hinge_tau(z, prediction.score, prediction.threshold)
         tau = tau / jnp.maximum(prediction.prob, jnp.finfo(prediction.prob.dtype).tiny)
         taus = jnp.where(one_hot(prediction.output), tau, 0.0)
-        decay, rate = step_size(state, reg)
+        factor = 1.0
         if clip is not None:
             factor = clip_rule(gradient_norm(state, x, tau, taus), clip)
-            decay, rate = factor * decay, factor * rate
-        return descend(hypothesis, state, x, taus, decay, rate)
+        decay, rate = step_size(state, reg, factor)
+        return descend(hypothesis, state, x, taus, tau, decay, rate)
 
     def one_hot(label):
         return jnp.arange(1, num_classes, dtype=jnp.int32) == label

@@ -77,14 +77,9 @@ def prank(
         learns = feedback.observed
         if reg is None:
             learns = learns & (prediction.output != y)
+        tau = jnp.where(learns, tau, 0.0)
         decay, rate = step_size(state, reg)
-        return descend(
-            hypothesis,
-            state,
-            x,
-            tau=jnp.where(learns, tau, 0.0),
-            decay=jnp.where(learns, decay, 0.0),
-            rate=rate,
-        )
+        decay = jnp.where(learns, decay, 0.0)
+        return descend(hypothesis, state, x, tau, jnp.sum(tau), decay, rate)
 
     return Learner(init, predict, update)

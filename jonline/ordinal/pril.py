@@ -6,6 +6,8 @@ arXiv:2512.19550, section 7.2 and eq. (6).
 Symbols: as in `jonline.ordinal.thresholds`.
 """
 
+import jax.numpy as jnp
+
 from jonline import checks
 from jonline.core import Array, Learner
 from jonline.hypotheses import Hypothesis
@@ -74,6 +76,6 @@ def pril(
         z = label_signs(feedback.low, feedback.high, num_classes)
         tau = hinge_tau(z, prediction.score, prediction.thresholds)
         decay, rate = step_size(state, reg)
-        return descend(hypothesis, state, x, tau, decay, rate)
+        return descend(hypothesis, state, x, tau, jnp.sum(tau), decay, rate)
 
     return Learner(init, predict, update)

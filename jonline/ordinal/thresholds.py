@@ -128,23 +128,34 @@ def zero_state(hypothesis: Hypothesis, num_classes: int) -> OrdinalState:
     )
 
 
-def step_size(state: OrdinalState, reg: float | Array | None) -> tuple[Any, Any]:
-    """Returns (eta lambda, eta) of the next step: (1/t, 1/(lambda t)), or (0, 1) without `reg`."""
+def step_size(
+    state: OrdinalState, reg: float | Array | None, factor: float | Array = 1.0
+) -> tuple[Any, Any]:
+    """Returns s (eta lambda, eta) of the next step: s (1/t, 1/(lambda t)), or (0, s) without `reg`.
+
+    `factor` is s, what clipping leaves of the step.
+    """
     if reg is None:
-        return 0.0, 1.0
-    decay = 1.0 / (state.round + 1).astype(state.thresholds.dtype)
-    return decay, decay / reg
+        return 0.0, factor
+    decay = factor / (state.round + 1).astype(state.thresholds.dtype)
+    return decay, decay * (1.0 / reg)
 
 
 def descend(
-    hypothesis: Hypothesis, state: OrdinalState, x: Array, tau: Array, decay: Any, rate: Any
+    hypothesis: Hypothesis,
+    state: OrdinalState,
+    x: Array,
+    tau: Array,
+    tau_sum: Array,
+    decay: Any,
+    rate: Any,
 ) -> OrdinalState:
-    """Returns the state after one step along tau (K-1,), one answer older.
+    """Returns the state after one step along tau (K-1,), one answer older; `tau_sum` = sum_i tau_i.
 
     f <- f - (decay f - rate sum_i tau_i k(x, .)),  theta <- theta - (decay theta + rate tau).
     """
     return OrdinalState(
-        f=hypothesis.move(state.f, x, decay, rate * jnp.sum(tau)),
+        f=hypothesis.move(state.f, x, decay, rate * tau_sum),
         thresholds=state.thresholds - (decay * state.thresholds + rate * tau),
         round=state.round + 1,
     )

@@ -1,0 +1,70 @@
+"""Lists the experiments, or runs one: `python -m experiments [NAME [--help | options]]`.
+
+An experiment is a module of this package whose name has no leading underscore. It has a dataclass
+`Options` (a subclass of `experiments._common.Options`) and `main(options)`.
+"""
+
+import ast
+import importlib
+import pkgutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def names() -> list[str]:
+    """Returns the names of all experiments, sorted."""
+    found = (module.name for module in pkgutil.iter_modules([str(HERE)]))
+    return sorted(name for name in found if not name.startswith("_"))
+
+
+def listing() -> str:
+    """Returns one line for each experiment: its name and the first line of its docstring."""
+    width = max(map(len, names()))
+    lines = []
+    for name in names():
+        source = ast.parse((HERE / f"{name}.py").read_text(encoding="utf-8"))
+        summary = (ast.get_docstring(source) or "").partition("\n")[0]
+        lines.append(f"  {name:{width}}  {summary}")
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the command line; returns the exit status."""
+    usage = "usage: python -m experiments NAME [--help | options]\n\n" + listing()
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(usage)
+        return 0
+    name, *rest = arguments
+    if name not in names():
+        return _fail(f"there is no experiment {name!r}\n{usage}")
+    try:
+        import tyro
+
+        module = importlib.import_module(f"experiments.{name}")
+        options = tyro.cli(
+            module.Options,
+            prog=f"python -m experiments {name}",
+            description=module.__doc__,
+            args=rest,
+            config=(tyro.conf.FlagCreatePairsOff,),
+        )
+        module.main(options)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in ("jonline", "experiments"):
+            raise
+        return _fail(f'{name} needs the package {error.name}: pip install -e ".[all]"')
+    except (ImportError, OSError, ValueError) as error:
+        return _fail(str(error))
+    return 0
+
+
+def _fail(message: str) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,329 @@
+"""How fast jonline plays DFORD, beside a NumPy loop and numba kernels, measured in one run.
+
+The task: DFORD-linear on a table of 20 640 rows and 8 features with 10 labels, rows drawn with
+replacement. A lane is one run of one point with one seed.
+
+* NumPy: one run, round by round.
+* numba, single: one run at a time; numba, lanes: all runs side by side, the physical reference.
+* jonline: 1 to 1 200 lanes. "shared" is 24 points x 10 seeds, which share their examples and random
+  numbers; "own" is 240 seeds of one point.
+
+Repetitions are interleaved and medians taken; the first call, which compiles, is reported apart.
+One thread is measured in CPU time, two in wall time. Memory and compile time are those of fresh
+processes. Every contestant's mean loss must beat the best constant label's. `--seeds`, `--key` and
+`--data` change nothing.
+"""
+
+import dataclasses
+import multiprocessing
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+import jonline
+from experiments import _common, _reference
+from jonline import data as datasets
+from jonline import hypotheses, metrics, oracles, ordinal, streams
+
+CLIP = 10.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(_common.Options):
+    """Options of the measurement."""
+
+    rounds: int = 50_000
+    """Rounds of a jonline or numba call, a multiple of `windows`; NumPy plays a twentieth."""
+    windows: int = 10
+    """Windows of a jonline call."""
+    repetitions: int = 7
+    """Timed calls of every contestant, >= 1; the median counts."""
+    long_rounds: int = 3_000_000
+    """Rounds of the long run for memory and compile time; the short one has a hundredth."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.repetitions < 1:
+            raise ValueError(f"repetitions must be >= 1, got {self.repetitions}")
+        if self.long_rounds < 100 or self.long_rounds % 100:
+            raise ValueError(f"long_rounds must be a multiple of 100, got {self.long_rounds}")
+
+
+class Contestant(NamedTuple):
+    """What is timed: `play()` plays `lanes` runs of `rounds` rounds and returns the mean loss."""
+
+    name: str
+    lanes: int
+    rounds: int
+    workers: int
+    play: Callable[[], float]
+
+
+class Timing(NamedTuple):
+    """Seconds of the first call, CPU and wall seconds of the others, and the mean loss."""
+
+    first: float
+    cpu: list[float]
+    wall: list[float]
+    loss: float
+
+
+def make(point, data):
+    """Returns the learner and the environment of the task."""
+    learner = ordinal.dford(
+        hypotheses.linear(data.x.shape[1]),
+        data.num_classes,
+        reg=point["reg"],
+        explore=point["explore"],
+        clip=CLIP,
+    )
+    return learner, jonline.Environment(streams.resample(data), oracles.directional())
+
+
+def measure(example, prediction, feedback, state):
+    """Returns the loss alone, as the references do."""
+    del feedback
+    return {"loss": metrics.absolute_loss(prediction.score, state.thresholds, example.y)}
+
+
+def grid(num_points: int) -> dict[str, np.ndarray]:
+    """Returns points that differ in `explore`; a single one has 0.6."""
+    explore = np.linspace(0.2, 1.0, num_points) if num_points > 1 else np.asarray([0.6])
+    return jonline.product_grid(reg=np.asarray([4.0]), explore=explore)
+
+
+def play_jonline(
+    data: Any, num_points: int, num_seeds: int, num_rounds: int, record_every: int, **kwargs
+) -> float:
+    """Returns the mean loss of a sweep."""
+    result = jonline.sweep(
+        make,
+        measure,
+        grid(num_points),
+        data=data,
+        num_rounds=num_rounds,
+        num_seeds=num_seeds,
+        key=0,
+        record_every=record_every,
+        **kwargs,
+    )
+    return float(result.mean_curve("loss")[..., -1].mean())
+
+
+def as_dataset(table: _reference.Table):
+    """Returns the references' table as a data set."""
+    return datasets.from_arrays(*table, name="planted linear")
+
+
+def contestants(options: Options, table: _reference.Table) -> list[Contestant]:
+    """Returns everything that is timed."""
+    data, rounds = as_dataset(table), options.rounds
+
+    def lanes_of(num_points, num_seeds):
+        point = grid(num_points)
+        return _reference.make_lanes(point["reg"], point["explore"], num_seeds, clip=CLIP)
+
+    def sweep(name, num_points, num_seeds, workers=1, **kwargs):
+        kwargs["devices"] = jax.local_devices()[:workers]
+        args = (data, num_points, num_seeds, rounds, options.record_every)
+        lanes = num_points * num_seeds
+        return Contestant(name, lanes, rounds, workers, lambda: play_jonline(*args, **kwargs))
+
+    def numpy_loop():
+        return _reference.numpy_loop(table, 0, lanes_of(1, 1), max(1, rounds // 20))
+
+    def numba_single():
+        return float(_reference.numba_single(table, lanes_of(1, 10), rounds).mean())
+
+    def numba_lanes(lanes):
+        return float(_reference.numba_lanes(table, lanes, rounds).mean())
+
+    def numba_two():
+        with ThreadPoolExecutor(2) as pool:
+            return sum(pool.map(numba_lanes, [lanes_of(24, 10)] * 2)) / 2
+
+    small = [
+        Contestant("NumPy", 1, max(1, rounds // 20), 1, numpy_loop),
+        Contestant("numba, single", 10, rounds, 1, numba_single),
+        Contestant("numba, lanes", 240, rounds, 1, lambda: numba_lanes(lanes_of(24, 10))),
+        sweep("jonline, 240 lanes, shared", 24, 10),
+    ]
+    if options.smoke:
+        return small
+    return small + [
+        Contestant("numba, lanes, 2 threads", 480, rounds, 2, numba_two),
+        sweep("jonline, 1 lane", 1, 1),
+        sweep("jonline, 10 lanes", 1, 10),
+        sweep("jonline, 24 lanes", 24, 1),
+        sweep("jonline, 240 lanes, own", 1, 240),
+        sweep("jonline, 480 lanes", 24, 20, block=240),
+        sweep("jonline, 480 lanes, 2 devices", 24, 20, workers=2, block=240),
+        sweep("jonline, 1200 lanes", 24, 50, block=240),
+        sweep("jonline, 1200 lanes, 2 devices", 24, 50, workers=2, block=208),
+    ]
+
+
+def time_all(entrants: list[Contestant], repetitions: int) -> dict[str, Timing]:
+    """Returns the times of every contestant, their repetitions interleaved."""
+    timings = {}
+    for one in entrants:
+        start = time.perf_counter()
+        loss = one.play()
+        timings[one.name] = Timing(time.perf_counter() - start, [], [], loss)
+    for _ in range(repetitions):
+        for one in entrants:
+            wall, cpu = time.perf_counter(), time.process_time()
+            one.play()
+            timings[one.name].cpu.append(time.process_time() - cpu)
+            timings[one.name].wall.append(time.perf_counter() - wall)
+    return timings
+
+
+def nanoseconds(one: Contestant, timing: Timing, *, wall: bool = False) -> float:
+    """Returns the median per lane and round, in CPU time if one thread plays."""
+    seconds = timing.wall if wall or one.workers > 1 else timing.cpu
+    return 1e9 * statistics.median(seconds) / (one.lanes * one.rounds)
+
+
+class Probe(NamedTuple):
+    """What a fresh process needed: peak memory in MB, seconds of compilation and in all."""
+
+    memory: float
+    compile: float
+    total: float
+
+
+def probe(num_rounds: int, record_every: int) -> Probe:
+    """Plays 240 lanes and returns what it took; to be run in a fresh process."""
+    jonline.configure(threads=1)
+    compiling = []
+
+    def listen(event, seconds, **_):
+        if event.endswith("backend_compile_duration"):
+            compiling.append(seconds)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    start = time.perf_counter()
+    play_jonline(as_dataset(_reference.make_table()), 24, 10, num_rounds, record_every)
+    total = time.perf_counter() - start
+    unit = 1 if sys.platform == "darwin" else 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+    return Probe(peak, sum(compiling), total)
+
+
+def probe_all(jobs: list[tuple[int, int]], workers: int) -> list[Probe]:
+    """Returns `probe` of each (rounds, record_every), each in a fresh process."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context, max_tasks_per_child=1) as pool:
+        return list(pool.map(probe, *zip(*jobs, strict=True)))
+
+
+class Target(NamedTuple):
+    """A bar: the value reached, and those aimed at first and in the end."""
+
+    name: str
+    reached: float
+    first: float
+    ambition: float
+    smaller_is_better: bool = False
+
+
+def targets(
+    ns: dict[str, float], wall: dict[str, float], short: Probe, long: Probe
+) -> list[Target]:
+    """Returns the bars whose contestants were timed."""
+    shared, single, lanes = "jonline, 240 lanes, shared", "numba, single", "numba, lanes"
+    bars = [
+        Target("240 lanes, shared draws / numba lanes", ns[lanes] / ns[shared], 0.4, 3),
+        Target("240 lanes, shared draws / NumPy", ns["NumPy"] / ns[shared], 300, 3500),
+        Target("memory of 100 T - of T, MB", long.memory - short.memory, 10, 0, True),
+        Target("compile time of 100 T / of T", long.compile / short.compile, 1.2, 1, True),
+    ]
+    if "jonline, 10 lanes" in ns:
+        own, many = "jonline, 240 lanes, own", "jonline, 1200 lanes"
+        scaling = 2 * wall[lanes] / (2 * wall["numba, lanes, 2 threads"])
+        gain = wall["jonline, 480 lanes"] / wall["jonline, 480 lanes, 2 devices"]
+        bars += [
+            Target("240 lanes, own draws / numba lanes", ns[lanes] / ns[own], 0.3, 2),
+            Target("1 lane / numba single", ns[single] / ns["jonline, 1 lane"], 0.1, 0.3),
+            Target("10 lanes / numba single", ns[single] / ns["jonline, 10 lanes"], 0.3, 1.5),
+            Target("time per lane, 1200 / 240 lanes", ns[many] / ns[shared], 1.15, 1, True),
+            Target("2 devices / 1, of numba's gain by 2 threads", gain / scaling, 0.65, 0.95),
+        ]
+    return bars
+
+
+def main(options: Options) -> None:
+    """Measures everything; writes table, figure and `benchmark.json`."""
+    options = options.capped(rounds=4_000, windows=4)
+    repetitions, long_rounds = options.repetitions, options.long_rounds
+    if options.smoke:
+        repetitions, long_rounds = min(3, repetitions), 100_000
+    every = long_rounds // 100
+    jobs = [(long_rounds // 100, every), (long_rounds, every)]
+    short, long = probe_all(jobs, workers=2 if options.smoke else 1)
+    jonline.configure(threads=1, host_devices=2)
+    table = _reference.make_table()
+    constant = min(np.abs(table.y - k).mean() for k in range(1, table.num_classes + 1))
+    entrants = contestants(options, table)
+    timings = time_all(entrants, repetitions)
+    ns = {one.name: nanoseconds(one, timings[one.name]) for one in entrants}
+    wall = {one.name: nanoseconds(one, timings[one.name], wall=True) for one in entrants}
+    bars = targets(ns, wall, short, long)
+    rows = [
+        {
+            "contestant": one.name,
+            "ns_per_lane_round": ns[one.name],
+            "million_rounds_lanes_per_s": 1e3 / ns[one.name],
+            "first_call_s": timings[one.name].first - statistics.median(timings[one.name].wall),
+            "mean_loss": timings[one.name].loss,
+            "learned": bool(timings[one.name].loss < constant),
+        }
+        for one in entrants
+    ]
+    folder = _common.write(options, table=rows, figure=draw(ns))
+    print("\n" + _common.as_text([verdict(bar) for bar in bars]))
+    everything = {
+        "contestants": {
+            one.name: one._asdict() | timings[one.name]._asdict() | {"play": None}
+            for one in entrants
+        },
+        "nanoseconds": ns,
+        "targets": [verdict(bar) for bar in bars],
+        "probes": {"T": short._asdict(), "100 T": long._asdict()},
+        "best_constant_loss": float(constant),
+        "provenance": _common.provenance(options, {}),
+    }
+    _common.dump(folder / "benchmark.json", everything)
+    print(f"wrote {folder / 'benchmark.json'}")
+    lost = [row["contestant"] for row in rows if not row["learned"]]
+    if lost and not options.smoke:
+        raise ValueError(f"did not learn, so that their times mean nothing: {lost}")
+
+
+def verdict(bar: Target) -> dict[str, Any]:
+    """Returns the bar as a row, with whether its first value is reached."""
+    sign = -1 if bar.smaller_is_better else 1
+    row = bar._asdict()
+    del row["smaller_is_better"]
+    return row | {"met": sign * bar.reached >= sign * bar.first}
+
+
+def draw(ns: dict[str, float]):
+    """Returns the figure: rounds x lanes per second of every contestant."""
+    figure, axes = _common.new_figure(figsize=(8, 0.4 * len(ns) + 1.2))
+    names = sorted(ns, key=lambda name: -ns[name])
+    colours = [_common.COLOURS[not name.startswith("jonline")] for name in names]
+    bars = axes.barh(names, [1e9 / ns[name] for name in names], color=colours)
+    axes.bar_label(bars, [f"{1e9 / ns[name]:.2g}" for name in names], padding=3, fontsize=8)
+    axes.set(xscale="log", xlabel="rounds x lanes per second")
+    axes.grid(visible=False, axis="y")
+    axes.margins(x=0.15)
+    return figure

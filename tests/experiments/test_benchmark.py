@@ -1,0 +1,74 @@
+"""The benchmark's references play the same game as jonline, and its smoke run ends well."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from experiments import _reference as reference
+from experiments import benchmark
+from experiments.__main__ import HERE
+
+ROUNDS = 1000
+
+
+@pytest.fixture(scope="module")
+def table():
+    return reference.make_table(2000)
+
+
+@pytest.fixture(scope="module")
+def lanes():
+    return reference.make_lanes(np.asarray([4.0, 4.0]), np.asarray([0.3, 0.8]), 3)
+
+
+def test_draws_are_uniform():
+    rows, uniforms = reference.draws(3, 100_000, 7)
+    counts = np.bincount(rows, minlength=7)
+    assert np.max(np.abs(counts - 1e5 / 7)) < 5 * np.sqrt(1e5 / 7)
+    assert abs(uniforms.mean() - 0.5) < 5 / np.sqrt(12e5)
+    assert abs(np.corrcoef(rows, uniforms)[0, 1]) < 5 / np.sqrt(1e5)
+
+
+def test_all_references_play_the_same_rounds(table, lanes):
+    loop = [reference.numpy_loop(table, k, lanes, ROUNDS) for k in range(6)]
+    # the loop is float64, the kernels float32 in another order: a score that all but ties with a
+    # threshold may fall on either side
+    for kernel in (reference.numba_single, reference.numba_lanes):
+        np.testing.assert_allclose(kernel(table, lanes, ROUNDS), loop, atol=0.02)
+
+
+def test_lanes_beyond_a_tile_play_as_those_in_it(table):
+    point = np.asarray([4.0]), np.asarray([0.5])
+    many = reference.make_lanes(*point, reference.TILE + 10)
+    alone = reference.Lanes(*(entry[-1:] for entry in many))
+    together = reference.numba_lanes(table, many, 50)
+    np.testing.assert_allclose(together[-1:], reference.numba_single(table, alone, 50), atol=0.05)
+
+
+def test_jonline_learns_what_the_references_learn(table):
+    data, num_seeds = benchmark.as_dataset(table), 30
+    grid = benchmark.grid(2)
+    lanes = reference.make_lanes(grid["reg"], grid["explore"], num_seeds, clip=benchmark.CLIP)
+    theirs = reference.numba_lanes(table, lanes, ROUNDS).reshape(2, num_seeds)
+    ours = benchmark.play_jonline(data, 2, num_seeds, ROUNDS, ROUNDS)
+    error = np.sqrt(theirs.var(axis=1, ddof=1).mean() / 2 / num_seeds)
+    assert abs(ours - theirs.mean()) < 5 * np.sqrt(2) * error
+
+
+@pytest.mark.slow
+def test_smoke_run_writes_contestants_and_targets(tmp_path):
+    command = ["benchmark", "--smoke", "--repetitions", "1", "--long-rounds", "10000"]
+    done = subprocess.run(
+        [sys.executable, "-m", "experiments", *command, "--out", str(tmp_path)],
+        cwd=HERE.parent,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "benchmark.json").read_text("utf-8"))
+    assert {"NumPy", "numba, lanes", "jonline, 240 lanes, shared"} <= set(report["contestants"])
+    assert all(target["reached"] == target["reached"] for target in report["targets"])
+    assert report["provenance"]["environment"]["NPROC"] == "1"

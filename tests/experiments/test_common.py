@@ -1,0 +1,31 @@
+"""Statistics and options that all experiments share."""
+
+import numpy as np
+import pytest
+
+from experiments import _common
+
+
+def test_mean_interval_is_students():
+    interval = _common.mean_interval(np.array([[1.0, 2.0, 3.0]]))
+    half = 4.302652729911275 / np.sqrt(3)  # t_{2, 0.975} from a table, s = 1
+    np.testing.assert_allclose(np.ravel(interval), [2.0, 2.0 - half, 2.0 + half])
+
+
+def test_one_seed_has_no_interval():
+    interval = _common.mean_interval(np.array([[1.0], [2.0]]))
+    np.testing.assert_array_equal(interval.mean, [1.0, 2.0])
+    assert np.isnan(interval.low).all() and np.isnan(interval.high).all()
+
+
+@pytest.mark.parametrize(("rounds", "windows"), [(10_000, 50), (30, 1), (3, 3)])
+def test_smoke_caps_and_keeps_the_windows_whole(rounds, windows):
+    options = _common.Options(smoke=True, rounds=rounds, windows=windows).capped()
+    assert options.rounds <= min(rounds, 400)
+    assert options.rounds % options.windows == 0
+    assert options.rounds == options.record_every * options.windows
+
+
+def test_without_smoke_nothing_is_capped():
+    options = _common.Options(seeds=3)
+    assert options.capped() is options

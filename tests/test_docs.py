@@ -1,0 +1,48 @@
+"""The code in the README and the docs runs."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r"^```python(?: title=\"(.+?)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page):
+    return BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
+
+
+def test_code_of_the_readme_runs(capsys):
+    namespace = {}
+    for title, code in blocks("README.md"):
+        assert not title
+        exec(compile(code, "README.md", "exec"), namespace)
+    assert "best explore" in capsys.readouterr().out
+    assert len(blocks("README.md")[0][1].strip().splitlines()) <= 24
+
+
+def test_learner_of_your_own_passes_its_test_and_is_short(tmp_path):
+    files = dict(blocks("docs/own_learner.md"))
+    assert set(files) == {"perceptron.py", "test_perceptron.py"}
+    assert sum(len(code.splitlines()) for code in files.values()) < 60
+    for name, code in files.items():
+        (tmp_path / name).write_text(code, encoding="utf-8")
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--rootdir", str(ROOT), "-c", "pyproject.toml",
+         "-o", f"pythonpath=. {tmp_path}", str(tmp_path)],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "1 passed" in result.stdout
+
+
+PAGES = ["README.md", *(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_to_files_of_the_project_exist(page):
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", (ROOT / page).read_text("utf-8")):
+        assert ((ROOT / page).parent / target).exists(), target
