@@ -7,7 +7,7 @@ from jonline import data
 
 
 def lev() -> data.Dataset:
-    """Returns 1000 lecturers rated by students: 4 ratings (N, 4), standardised; overall 1…5.
+    """Returns 1000 ratings of lecturers by students: 4 ratings (N, 4), standardised; overall 1…5.
 
     Source: A. Ben-David's ordinal benchmarks, in the wheel of the package skordinal (BSD-3-Clause).
     """

@@ -1,7 +1,7 @@
 """DFORD, PRank and PRIL on a real data set: many seeds and hyperparameters in one sweep each.
 
-Students rated 1000 lecturers on four scales; the overall rating, 1 to 5, is learned one lecturer at
-a time. PRank is told the true rating, PRIL an interval with the true rating in it, and DFORD only
+In 1000 evaluations students rated lecturers on four scales; the overall rating, 1 to 5, is learned
+one at a time. PRank is told the true rating, PRIL an interval with the true rating in it, and DFORD only
 whether the true rating is above the one it named. The data come inside the package skordinal, so
 `--data` changes nothing and no network is needed.
 

@@ -69,7 +69,7 @@ def ordinal(
     Returns:
       loss: L^A of the score, int32; the papers' MAE is its average over rounds.
       greedy_error: |greedy - y|, int32; the output stands for greedy where a learner has none.
-      output_error: |output - y|, int32; larger than the loss by the exploration.
+      output_error: |output - y|, int32; it differs from the loss by the exploration.
       violations: neighbouring thresholds out of order, int32.
       largest_gap: by how much at most, float.
       zero_one: output != y, int32.

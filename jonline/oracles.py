@@ -27,7 +27,7 @@ class Label(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """A set of consecutive labels with the true one in it: low <= y <= high, both int32 ()."""
+    """A set of consecutive labels low…high, both int32 (); without noise the true one is in it."""
 
     low: Array
     high: Array

@@ -13,24 +13,7 @@ import numpy as np
 
 from jonline import checks
 from jonline.core import Array, Example, PRNGKey, Round, Stream
-
-
-def uniform_index(words: Array, bound: int) -> Array:
-    """Returns floor(words * bound / 2^32): a number in 0…bound-1 from a 32-bit random word.
-
-    Args:
-      words: uint32, any shape.
-      bound: number of values, 1…2^31 - 1, static. The odds of two values differ by at most
-        bound / 2^32, relative.
-
-    Returns:
-      int32 of the shape of `words`. 16-bit halves keep it exact without 64-bit integers.
-    """
-    high, low = words >> 16, words & 0xFFFF
-    bound_high, bound_low = jnp.uint32(bound >> 16), jnp.uint32(bound & 0xFFFF)
-    middle = high * bound_low + ((low * bound_low) >> 16)
-    middle_low = (middle & 0xFFFF) + low * bound_high
-    return (high * bound_high + (middle >> 16) + (middle_low >> 16)).astype(jnp.int32)
+from jonline.draws import uniform_index
 
 
 def resample(data: Any) -> Stream:
@@ -81,7 +64,7 @@ def one_pass(data: Any, *, shuffle: bool = True) -> Stream:
 def epochs(data: Any) -> Stream:
     """Passes over the whole data set, each in a fresh order.
 
-    The order of an epoch is a keyed bijection of 0…N-1 (a four-round Feistel network on the next
+    The order of an epoch is a keyed bijection of 0…N-1 (an eight-round Feistel network on the next
     power of four, walked until it lands below N), so that round t can be drawn alone and nothing of
     size N is kept per run. It is a pseudo-random permutation, not an exactly uniform one.
 
@@ -106,7 +89,7 @@ def epochs(data: Any) -> Stream:
 
     def draw(source, t):
         epoch_key = jax.random.fold_in(source, t // num_rows)
-        keys = jax.random.bits(epoch_key, (4,), jnp.uint32)
+        keys = jax.random.bits(epoch_key, (8,), jnp.uint32)
         i = permute(keys, jnp.asarray(t % num_rows).astype(jnp.uint32))
         i = jax.lax.while_loop(lambda i: i >= num_rows, lambda i: permute(keys, i), i)
         return _row(data, i.astype(jnp.int32))

@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jonline import streams
+from jonline import draws, streams
 from jonline.core import Example
 from jonline.data import Dataset
 from tests.games import table
@@ -24,7 +24,7 @@ def test_uniform_index_is_the_high_word_of_the_product(bound):
     words = np.random.default_rng(0).integers(0, 2**32, 1000, dtype=np.uint64)
     words = np.concatenate([words, np.array([0, 1, 2**16, 2**32 - 1], np.uint64)])
     expected = (words * np.uint64(bound)) >> np.uint64(32)
-    index = streams.uniform_index(jnp.asarray(words.astype(np.uint32)), bound)
+    index = draws.uniform_index(jnp.asarray(words.astype(np.uint32)), bound)
     np.testing.assert_array_equal(index, expected.astype(np.int64))
 
 

@@ -73,7 +73,7 @@ def load(
     The SHA-256 is always checked. In a folder, files may be gzipped or still in their archive.
 
     Args:
-      name: a key of `ENTRIES`: abalone (K = 4), telemonitoring (11), movielens (10; the stand-in
+      name: a key of `ENTRIES`: abalone (K = 4), telemonitoring (10), movielens (10; the stand-in
         for EachMovie), movielens100k (5), mslr (5; its origin's MSLR-WEB10K.zip, which you get by
         hand, else the sample), mslr_sample (5), california, computer_activity, bank, bank32nh (10).
       directory: folder to look in first, or None.
@@ -108,7 +108,7 @@ def telemonitoring(
     Args:
       directory: as in `load`.
       keep_motor: whether `motor_UPDRS`, the other target, is a feature (n = 20, else 19).
-      num_classes: None cuts the target at multiples of 5 (K = 11), an int into that many
+      num_classes: None cuts the target at multiples of 5 (K = 10), an int into that many
         equi-frequent classes; the paper says both.
       scale: as in `load`.
 

@@ -1,7 +1,6 @@
 """Ordinal labels from a real target.
 
-All three cut the line into intervals that are closed on the right, so equal values always get equal
-labels.
+All three cut the line into intervals, so equal values always get equal labels.
 """
 
 from typing import Any
@@ -69,10 +68,10 @@ def equal_frequency(values: Any, num_classes: int) -> np.ndarray:
 
 
 def by_multiples(values: Any, step: float) -> np.ndarray:
-    """Returns labels of the multiples of `step` that the values are nearest to.
+    """Returns labels of the multiples of `step` that the values have reached.
 
-    m = ⌊value / step + 1/2⌋ (halves go up), label = m − min m + 1: the lowest multiple that occurs
-    is label 1, and K is the number of multiples from there to the highest one.
+    m = ⌊value / step⌋, label = m − min m + 1: the lowest multiple that occurs is label 1, and K is
+    the number of multiples from there to the highest one.
 
     Args:
       values: (N,) finite numbers.
@@ -85,5 +84,5 @@ def by_multiples(values: Any, step: float) -> np.ndarray:
       ValueError: a value is not finite, or step ≤ 0.
     """
     checks.positive("step", step)
-    multiples = np.floor(_target(values) / step + 0.5)
+    multiples = np.floor(_target(values) / step)
     return (multiples - multiples.min() + 1).astype(np.int32)

@@ -2,7 +2,9 @@
 
 Source: "DFORD", arXiv:2512.19550, section 7.1. EachMovie was withdrawn by its owner; `movielens` is
 the stand-in. The paper names Telemonitoring twice, with 10 equi-frequent classes and with multiples
-of 5; the default is the second, which is said of it alone.
+of 5; the default is the second, which is said of it alone, and gives 10 classes too.
+Differs: the paper lists MSLR among the sets with 10 equi-frequent classes, which its five grades of
+relevance cannot give; here the grades 0…4 are the labels 1…5.
 """
 
 from collections.abc import Callable
@@ -99,11 +101,11 @@ _ENTRIES = (
         ),
         _TELEMONITORING,
         partial(by_multiples, step=5),
-        11,
+        10,
         standardise,
         _CC_BY,
-        "features standardised, without subject# and motor_UPDRS; total_UPDRS to the nearest "
-        "multiple of 5: 5..55 as labels 1..11",
+        "features standardised, without subject# and motor_UPDRS; total_UPDRS down to a "
+        "multiple of 5: 5..50 as labels 1..10",
     ),
     Entry(
         "movielens",

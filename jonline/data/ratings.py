@@ -37,7 +37,7 @@ def one_user(
     Raises:
       ValueError: no such user, or fewer than num_users others.
 
-    Source: the set-up of Crammer and Singer, "Pranking with ranking", NIPS 2001, section 4.
+    Source: the set-up of Crammer and Singer, "Pranking with ranking", NIPS 2001.
     Differs: they took other users by a least number of ratings; here n is given.
     """
     checks.at_least("num_users", num_users, 1)

@@ -1,4 +1,8 @@
-"""Scalings of features, computed over the whole table in float64. None of them makes a NaN."""
+"""Scalings of features, computed over the whole table in float64.
+
+A constant column and a row of zeros become zeros, not NaN. Magnitudes beyond the square root of the
+float64 range, 1e-150 to 1e150, are not catered for.
+"""
 
 from typing import Any
 

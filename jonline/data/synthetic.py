@@ -31,7 +31,7 @@ def crammer_singer(*, noise: Any = 0.125) -> Stream:
         x ~ U[0, 1]²,   s = 10 (x₁ − ½)(x₂ − ½) + N(0, noise²),
         y = max {r : s > b_r},   b = (−∞, −1, −0.1, 0.25, 1).
 
-    Five classes with frequencies .118, .311, .228, .224, .119 at the default noise.
+    Five classes with frequencies .118, .311, .228, .224, .118 at the default noise.
 
     Args:
       noise: standard deviation ≥ 0 of the score; may be traced.
@@ -42,7 +42,7 @@ def crammer_singer(*, noise: Any = 0.125) -> Stream:
     Raises:
       ValueError: a concrete noise is negative.
 
-    Source: Crammer and Singer, "Pranking with ranking", NIPS 2001, section 4.
+    Source: Crammer and Singer, "Pranking with ranking", NIPS 2001.
     """
     checks.non_negative("noise", noise)
 

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 
 from jonline import checks
 from jonline.core import Array, Learner
+from jonline.draws import bernoulli, uniform_index
 from jonline.hypotheses import Hypothesis
 from jonline.ordinal.thresholds import (
     OrdinalState,
@@ -60,8 +61,8 @@ def label_prob(label: Array, greedy: Array, num_classes: int, explore: float | A
     6 K^2 (1 + ln K) / gamma, follows.
     """
     weight = jnp.maximum(greedy, num_classes + 1 - greedy) - jnp.abs(label - greedy)
-    total = _twice_cumulative(num_classes, greedy, num_classes)
-    return (1.0 - explore) * (label == greedy) + explore * (2 * weight / total)
+    total = _cumulative(num_classes, greedy, num_classes)
+    return (1.0 - explore) * (label == greedy) + explore * (weight / total.astype(float))
 
 
 def label_distribution(greedy: Array, num_classes: int, explore: float | Array) -> Array:
@@ -70,24 +71,30 @@ def label_distribution(greedy: Array, num_classes: int, explore: float | Array) 
     return label_prob(labels, greedy, num_classes, explore)
 
 
-def draw_label(uniform: Array, greedy: Array, num_classes: int, explore: float | Array) -> Array:
-    """Returns the label that a number u in [0, 1) stands for: 1 + #{i < K: F(i) <= u}, int32.
+def draw_label(words: Array, greedy: Array, num_classes: int, explore: float | Array) -> Array:
+    """Returns a label drawn by `label_distribution` from two random words, int32.
 
-    F is the cumulative sum of `label_distribution`. Its exploring part is compared in whole
-    numbers, exact in float32 up to K = 3000.
+    The first word decides whether to explore, within 2^-32 of gamma; the second is a whole number
+    r < Z, and the exploring label is 1 + #{i < K: w_1 + … + w_i <= r} for the weights w.
+
+    Args:
+      words: (2,) uint32.
+      greedy: int32 () in 1…K.
+      num_classes: K, static, below 46 000 (Z < 2^31).
+      explore: gamma in [0, 1].
     """
     labels = jnp.arange(1, num_classes, dtype=jnp.int32)
-    total = _twice_cumulative(num_classes, greedy, num_classes)
-    cumulative = explore * _twice_cumulative(labels, greedy, num_classes)
-    cumulative = cumulative + (1.0 - explore) * total * (labels >= greedy)
-    return 1 + jnp.sum(cumulative <= uniform * total, dtype=jnp.int32)
+    r = uniform_index(words[1], _cumulative(num_classes, greedy, num_classes))
+    below = _cumulative(labels, greedy, num_classes) <= r
+    explored = 1 + jnp.sum(below, dtype=jnp.int32)
+    return jnp.where(bernoulli(words[0], explore), explored, greedy)
 
 
-def _twice_cumulative(label, greedy, num_classes):
-    """Returns 2 sum_{j <= label} (M - |j - y^|), a whole number as a float."""
+def _cumulative(label, greedy, num_classes):
+    """Returns sum_{j <= label} (M - |j - y^|), a whole number."""
     slack = jnp.maximum(greedy, num_classes + 1 - greedy) - greedy
     past = jnp.maximum(label - greedy, 0)
-    return (label * (2 * slack + label + 1) - 2 * past * (past + 1)).astype(float)
+    return (label * (2 * slack + label + 1) >> 1) - past * (past + 1)
 
 
 def bound_norm(norm: Array, clip: float | Array) -> Array:
@@ -144,12 +151,14 @@ def dford(
 
     Source: arXiv:2512.19550, sections 4 to 6.
     Differs: section 6.1 prints the clipping as g <- alpha g / ||g|| without a condition, under
-    which every step has the same length and the learner does not learn; that form is
-    `clip_rule=fix_norm`.
+    which every gradient has the norm alpha; where it was tried the learner did not learn. That form
+    is `clip_rule=fix_norm`.
     Differs: the constant 16 of its Theorems 2 and 3 needs K >= 3 and T >= 3; for smaller ones the
     bound is 4 (R^2 + 1) K^2 (1 + ln K) (1 + ln T) / (lambda gamma).
-    Differs: at gamma = 0 a zero start with tie "<" predicts K for ever, so the row gamma = 0 of its
-    Table 2 takes `init="random"` or `tie="<="`.
+    Differs: at gamma = 0 a zero start with tie "<" predicts K for ever, unlike the row gamma = 0 of
+    its Table 2. `tie="<="` learns something, and so does `init="random"` where alpha is small
+    against lambda ||(f, theta)||, so that the first step does not wipe it out; the paper's numbers
+    come from neither.
     """
     checks.at_least("num_classes", num_classes, 2)
     checks.positive("reg", reg)
@@ -172,7 +181,7 @@ def dford(
     def predict(state, x, key):
         score = hypothesis.value(state.f, x)
         greedy = predict_label(score, state.thresholds, tie)
-        output = draw_label(jax.random.uniform(key), greedy, num_classes, explore)
+        output = draw_label(jax.random.bits(key, (2,), jnp.uint32), greedy, num_classes, explore)
         return DfordPrediction(
             output=output,
             greedy=greedy,
@@ -199,7 +208,7 @@ def dford(
 
     def gradient_norm(state, x, tau, taus):
         score = hypothesis.value(state.f, x)
-        sq_f = reg**2 * hypothesis.sq_norm(state.f) - 2 * reg * tau * score
+        sq_f = reg * (reg * hypothesis.sq_norm(state.f) - 2 * tau * score)
         sq_f = sq_f + tau**2 * hypothesis.diagonal(x)
         sq_thresholds = jnp.sum((reg * state.thresholds + taus) ** 2)
         return jnp.sqrt(jnp.maximum(sq_f, 0.0) + sq_thresholds)

@@ -36,9 +36,10 @@ def prank(
         reg=None  f <- f + sum_i tau_i k(x, .), theta <- theta - tau, only where output != y;
         reg       f <- (1 - eta lambda) f + eta sum_i tau_i k(x, .),
                   theta <- (1 - eta lambda) theta - eta tau, eta = 1/(lambda t).
-    The first keeps the thresholds ordered and makes at most (K-1) (R^2+1) / margin^2 errors, each
-    counted by its size, on a stream that a unit model separates by a margin. In the second lambda
-    only scales the state: its predictions are those of the perceptron that moves in every round.
+    Without delay the first keeps the thresholds ordered and makes at most (K-1) (R^2+1) / margin^2
+    errors, each counted by its size, on a stream that a unit model separates by a margin. In the
+    second lambda only scales the state: where every label is observed, its predictions are those of
+    the perceptron that moves in every round.
 
     Args:
       hypothesis: model of f; `hypotheses.linear(n)` for inputs of shape (n,).
@@ -53,7 +54,7 @@ def prank(
     Raises:
       ValueError: if a concrete argument is out of range (traced values are not checked).
 
-    Source: Crammer and Singer, 2001, figure 1; arXiv:2512.19550, appendix B.1.
+    Source: Crammer and Singer, "Pranking with ranking", 2001; arXiv:2512.19550, appendix B.1.
     """
     checks.at_least("num_classes", num_classes, 2)
     if reg is not None:

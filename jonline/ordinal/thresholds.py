@@ -24,7 +24,7 @@ from jonline.hypotheses import Hypothesis
 
 
 class OrdinalState(NamedTuple):
-    """A threshold model and the number of answers it has learned from.
+    """A threshold model and the number of answers it was given, empty ones too.
 
     Attributes:
       f: hypothesis of the score.

@@ -46,8 +46,8 @@ def test_equal_frequency_keeps_the_order_of_values():
     assert (np.diff(labels[order]) >= 0).all()
 
 
-def test_multiples_are_numbered_from_the_lowest_one_and_halves_go_up():
-    np.testing.assert_array_equal(by_multiples([7.0, 7.5, 12.4, 54.992], 5), [1, 2, 2, 11])
+def test_multiples_are_numbered_from_the_lowest_one_and_begin_their_class():
+    np.testing.assert_array_equal(by_multiples([7.0, 9.9, 10.0, 54.992], 5), [1, 1, 2, 10])
 
 
 @pytest.mark.parametrize(

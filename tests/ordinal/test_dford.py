@@ -107,20 +107,42 @@ def test_normaliser_in_closed_form():
     np.testing.assert_allclose(P[exists], share[exists], rtol=3e-7)
 
 
-@pytest.mark.parametrize(("num_classes", "explore"), K_AND_EXPLORE)
-def test_labels_are_drawn_by_the_distribution(num_classes, explore):
-    num = 4000
-    uniform = (jnp.arange(num) + 0.5) / num
-    for greedy in range(1, num_classes + 1):
-        labels = DRAW(uniform, greedy, num_classes, explore)
+@pytest.mark.parametrize("num_classes", [2, 3, 10, 41])
+def test_exploring_labels_are_drawn_by_their_weights_exactly(num_classes):
+    """Over all whole numbers r < Z each label comes as often as its weight says."""
+    for greedy in {1, 2, num_classes // 2 + 1, num_classes}:
+        weights = np.rint(weights_of(greedy, num_classes)).astype(int)
+        total = weights.sum()
+        words = ((np.arange(total) * 2**32 + total - 1) // total).astype(np.uint32)  # of each r
+        words = np.stack([np.zeros_like(words), words], axis=1)  # the first explores
+        labels = DRAW(words, greedy, num_classes, 1e-6)
         assert labels.dtype == jnp.int32
-        assert np.all(np.diff(labels) >= 0)
-        share = np.bincount(labels, minlength=num_classes + 1)[1:] / num
-        # A cell of the grid of u at either end of a label's stretch.
-        P = DISTRIBUTION(greedy, num_classes, explore)
-        np.testing.assert_allclose(share, P, atol=1.01 / num)
-        ends = DRAW(jnp.array([0.0, 1 - 2.0**-24]), greedy, num_classes, explore)
-        np.testing.assert_array_equal(ends, [greedy] * 2 if explore == 0 else [1, num_classes])
+        np.testing.assert_array_equal(np.bincount(labels, minlength=num_classes + 1)[1:], weights)
+
+
+@pytest.mark.parametrize("explore", [0.0, 1e-6, 0.3, 1.0])
+def test_exploring_is_decided_within_a_word(explore):
+    """The words below explore * 2^32 explore, all of them at 1 and none at 0."""
+    edge = int(np.float32(explore) * 2.0**32)
+    near = np.clip([0, edge - 300, edge + 300, 2**32 - 1], 0, 2**32 - 1)
+    words = np.stack([near, np.zeros(4)], axis=1).astype(np.uint32)  # the second draws label 1
+    labels = DRAW(words, 3, 5, np.float32(explore))
+    np.testing.assert_array_equal(labels == 1, (near < edge) | (explore == 1))
+
+
+def test_labels_are_drawn_by_the_distribution():
+    num_classes, greedy, explore, num = 5, 2, 0.4, 100_000
+    words = jax.random.bits(jax.random.key(0), (num, 2), jnp.uint32)
+    share = np.bincount(DRAW(words, greedy, num_classes, explore), minlength=6)[1:] / num
+    P = np.asarray(DISTRIBUTION(greedy, num_classes, explore))
+    assert np.all(np.abs(share - P) < 5 * np.sqrt(P * (1 - P) / num))
+
+
+def weights_of(greedy, num_classes):
+    """M - |i - y^|, by the paper's words: 1 at the farthest label, one more a step nearer."""
+    labels = np.arange(1, num_classes + 1)
+    distance = np.abs(labels - greedy)
+    return distance.max() + 1 - distance
 
 
 FIRST_X = jnp.array([1.0, 2.0])
