@@ -159,7 +159,9 @@ def play(
       ValueError: if an argument is out of range or the records would be too large.
       ImportError: if a progress bar is wanted and tqdm is missing.
     """
-    devices = list(jax.local_devices() if devices is None else devices)
+    devices = jax.local_devices() if devices is None else devices
+    if not isinstance(devices, Sequence) or not all(isinstance(d, jax.Device) for d in devices):
+        raise TypeError(f"devices must be a list of JAX devices, got {devices!r:.100}")
     checks.require(len(devices) > 0, "devices", "name at least one device", devices)
     if windows_per_call is not None:
         checks.at_least("windows_per_call", windows_per_call, 1)
@@ -190,8 +192,9 @@ def play(
             work(devices[0])
         else:
             with ThreadPoolExecutor(len(devices)) as pool:
+                there = _with_settings_of_here(work)
                 try:
-                    for done in as_completed([pool.submit(work, device) for device in devices]):
+                    for done in as_completed([pool.submit(there, device) for device in devices]):
                         done.result()
                 finally:
                     stop.set()
@@ -208,6 +211,21 @@ def check_history(num_points: int, num_seeds: int, num_windows: int, num_metrics
             "larger record_every (record_every=num_rounds keeps only the final sums) or fewer "
             "metrics"
         )
+
+
+def _with_settings_of_here(work: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Takes what `jax.enable_x64` and its like have set in this thread along to another."""
+    here = dict(jax.config.values)
+
+    def with_settings(device: Any) -> None:
+        with (
+            jax.enable_x64(here["jax_enable_x64"]),
+            jax.threefry_partitionable(here["jax_threefry_partitionable"]),
+            jax.default_matmul_precision(here["jax_default_matmul_precision"]),
+        ):
+            work(device)
+
+    return with_settings
 
 
 def _play_block(

@@ -64,14 +64,15 @@ def labels(values: np.ndarray, num_classes: int) -> None:
 
 def finite(name: str, values: np.ndarray) -> None:
     """Raises ValueError that names row and column unless every entry of `values` is finite."""
-    if np.isfinite(np.sum(values)):
-        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(np.sum(values)):
+            return
     bad = np.argwhere(~np.isfinite(values))
     if len(bad):
-        row, *rest = bad[0].tolist()
-        where = f"row {row}" + (f", column {rest[0]}" if len(rest) == 1 else "")
-        where = where if len(rest) <= 1 else f"entry {(row, *rest)}"
+        at = bad[0].tolist()
+        places = ["", " in row {}", " in row {}, column {}"]
+        where = places[len(at)].format(*at) if len(at) < 3 else f" in entry {tuple(at)}"
         raise ValueError(
-            f"{name} must be finite, got {values[tuple(bad[0])]} in {where} ({len(bad)} such "
+            f"{name} must be finite, got {values[tuple(at)]}{where} ({len(bad)} such "
             "entries); jonline.data.drop_bad_rows leaves such rows out"
         )

@@ -34,10 +34,22 @@ def check_axis(name: str, values: Any) -> np.ndarray:
         raise ValueError(
             f"grid axis {name!r} must be a non-empty 1-D sequence, got shape {array.shape}"
         )
-    return array.astype(jax.dtypes.canonicalize_dtype(array.dtype))
+    return _canonical(f"grid axis {name!r}", array)
+
+
+def _canonical(name: str, array: np.ndarray) -> np.ndarray:
+    """Returns numbers in the device's precision; integers must not change by it."""
+    with np.errstate(over="ignore"):  # an infinite number is the business of other checks
+        narrow = array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
+    if array.dtype.kind in "iu" and narrow.dtype != array.dtype:
+        changed = array[narrow != array]
+        checks.require(not changed.size, name, f"fit into {narrow.dtype}", changed[:1])
+    return narrow
 
 
 def check_grid(grid: dict[str, Any]) -> dict[str, np.ndarray]:
+    if not isinstance(grid, dict):
+        raise TypeError(f"grid must be a dict of numbers by name, got {grid!r:.100}")
     axes = {name: np.atleast_1d(check_axis(name, values)) for name, values in grid.items()}
     sizes = {name: len(axis) for name, axis in axes.items()}
     if len(set(sizes.values())) > 1:
@@ -48,6 +60,8 @@ def check_grid(grid: dict[str, Any]) -> dict[str, np.ndarray]:
 
 
 def one_point(point: dict[str, Any]) -> dict[str, np.ndarray]:
+    if not isinstance(point, dict):
+        raise TypeError(f"point must be a dict of numbers by name, got {point!r:.100}")
     axes = {name: check_axis(name, value) for name, value in point.items()}
     for name, axis in axes.items():
         checks.require(axis.size == 1, f"point entry {name!r}", "be one number", axis)
@@ -93,10 +107,11 @@ def check_data(data: Any) -> Any:
                 "jonline.data.from_arrays(x, y, num_classes) makes arrays of a table"
             )
         array = np.asarray(leaf)
-        if array.dtype.kind not in "biuf":
+        is_float = jnp.issubdtype(array.dtype, jnp.floating)  # bfloat16 is one of kind "V"
+        if array.dtype.kind not in "biu" and not is_float:
             raise TypeError(f"{name} must hold numbers, got {array.dtype}")
-        array = array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
-        if array.dtype.kind == "f":
+        array = _canonical(name, array)
+        if is_float:
             checks.finite(name, array)
         return array
 
@@ -146,6 +161,7 @@ def seed_keys(key: Any, num_seeds: int) -> PRNGKey:
 
 def one_key(key: Any, seed: int) -> PRNGKey:
     checks.at_least("seed", seed, 0)
+    checks.require(seed < 2**31, "seed", "be < 2^31", seed)
     root = _root(key)
     if root.ndim == 0:
         return jax.random.fold_in(root, seed)[None]

@@ -119,7 +119,7 @@ def _start(plan, data, keys, points):
 def _advance(plan, data, keys, points, carry, first, last):
     def one_round(data, key, t, point, carry):
         new, measured, _ = rounds.play(plan.make(point, data), plan.metrics, key, t, carry)
-        return new, {name: _summand(name, value) for name, value in measured.items()}
+        return new, _summands(measured)
 
     prepared = program.prepare(one_round, data, keys, points, carry)
     _, zeros = program.zeros(prepared)
@@ -137,9 +137,9 @@ def _advance(plan, data, keys, points, carry, first, last):
         begin, every = w * plan.record_every, plan.record_every
         value = (carry, zeros, no_loss)
         carry, sums, _ = program.loop(prepared, begin, begin + every, one, value, every)
-        return carry, _put(buffer, sums | {"": _count_non_finite(carry.state)}, w - first)
+        return carry, _put(buffer, sums | {"": _count_non_finite(carry)}, w - first)
 
-    row = zeros | {"": _count_non_finite(carry.state)}
+    row = zeros | {"": _count_non_finite(carry)}
     return jax.lax.fori_loop(first, last, window, (carry, _room(row, plan.capacity)))
 
 
@@ -181,18 +181,29 @@ def _add(sums: dict, lost: dict, new: dict) -> tuple[dict, dict]:
     return after, {name: (after[name] - sums[name]) - put[name] for name in lost}
 
 
-def _summand(name: str, value: Any) -> Array:
+def _summands(measured: Any) -> dict[str, Array]:
+    if not isinstance(measured, dict):
+        raise TypeError(f"metrics must return a dict of scalars, got {measured!r:.100}")
+    return {name: _summand(name, value) for name, value in measured.items()}
+
+
+def _summand(name: Any, value: Any) -> Array:
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"names of metrics must be non-empty strings, got {name!r}")
     value = jnp.asarray(value)
     if value.shape != ():
         raise ValueError(f"metric {name!r} must be a scalar, got shape {value.shape}")
     if jnp.issubdtype(value.dtype, jnp.floating):
         return value.astype(jnp.zeros(()).dtype)
+    if not (jnp.issubdtype(value.dtype, jnp.integer) or value.dtype == bool):
+        raise TypeError(f"metric {name!r} must be a real number or a bool, got {value.dtype}")
     return value.astype(jnp.int32)
 
 
-def _count_non_finite(state: ArrayTree) -> Array:
-    leaves = [leaf for leaf in jax.tree.leaves(state) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
-    num_lanes = jax.tree.leaves(state)[0].shape[-1]
+def _count_non_finite(carry: Carry) -> Array:
+    (num_lanes,) = carry.num_pending.shape
+    leaves = jax.tree.leaves(carry.state)
+    leaves = [leaf for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.inexact)]
     bad = [~jnp.isfinite(leaf).reshape(-1, num_lanes) for leaf in leaves]
     counts = [jnp.sum(part, axis=0, dtype=jnp.int32) for part in bad]
     return sum(counts, jnp.zeros(num_lanes, jnp.int32))

@@ -19,12 +19,12 @@ from jonline import stages
 _ELEMENTWISE = frozenset(
     """
     abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e
-    bitcast_convert_type cbrt ceil clamp clz convert_element_type copy copy_p cos cosh
-    digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt igamma igammac integer_pow
-    is_finite le lgamma log log1p logistic lt max min mul ne neg nextafter not or polygamma
-    population_count pow reduce_precision regularized_incomplete_beta rem round rsqrt
-    select_n shift_left shift_right_arithmetic shift_right_logical sign sin sinh sqrt square
-    stop_gradient sub tan tanh xor zeta
+    cbrt ceil clamp clz convert_element_type copy cos cosh digamma div eq erf erf_inv
+    erfc exp exp2 expm1 floor ge gt igamma igammac integer_pow is_finite le lgamma log
+    log1p logistic lt max min mul ne neg nextafter not or polygamma population_count pow
+    reduce_precision regularized_incomplete_beta rem round rsqrt select_n shift_left
+    shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient
+    sub tan tanh xor zeta
     """.split()
 )
 _SAME_PARAMS = frozenset(
@@ -90,6 +90,14 @@ def _to_shape(value: Any, shape: tuple) -> Any:
         value = jnp.asarray(value)
         dims = tuple(range(value.ndim))
     return value if value.shape == shape else lax.broadcast_in_dim(value, shape, dims)
+
+
+def _bitcast(eqn: Any, values: list, num_lanes: int) -> list:
+    """To another width it makes or takes a last axis, which here is not the lanes'."""
+    if eqn.invars[0].aval.dtype.itemsize == eqn.outvars[0].aval.dtype.itemsize:
+        return _elementwise(eqn, values, num_lanes)
+    lanes_first = jnp.moveaxis(values[0].value, -1, 0)
+    return [jnp.moveaxis(out, 0, -1) for out in _bind(eqn, [lanes_first])]
 
 
 def _same_params(eqn: Any, values: list, num_lanes: int) -> list:
@@ -198,6 +206,7 @@ def _scan(eqn: Any, values: list, num_lanes: int) -> list:
 _RULES: dict[str, Callable[[Any, list, int], list]] = {
     **dict.fromkeys(_ELEMENTWISE, _elementwise),
     **dict.fromkeys(_SAME_PARAMS, _same_params),
+    "bitcast_convert_type": _bitcast,
     "broadcast_in_dim": _broadcast_in_dim,
     "reshape": _reshape,
     "slice": _slice,

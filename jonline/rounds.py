@@ -69,7 +69,7 @@ def begin(made: tuple[Learner, Environment], run_key: PRNGKey, num_rounds: int) 
     """Returns the carry before round 0 of a run of at most `num_rounds`."""
     learner, environment = made
     keys = purpose_keys(run_key)
-    state = learner.init(keys["init"])
+    state = jax.tree_util.tree_map_with_path(_own_type, learner.init(keys["init"]))
     if environment.delay is None:
         return Carry(state, (), jnp.zeros((), jnp.int32))
 
@@ -180,6 +180,17 @@ def _deliver_due(
 
 def _slot(ring: Ring, i: Array) -> Ring:
     return jax.tree.map(lambda slots: jax.lax.dynamic_index_in_dim(slots, i, 0, False), ring)
+
+
+def _own_type(path: Any, leaf: Any) -> Array:
+    """Makes an array of a leaf of the first state, with the dtype it has and no weaker."""
+    leaf = jnp.asarray(leaf)
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        raise TypeError(
+            f"state{jax.tree_util.keystr(path)} must be no random key; predict and update get "
+            "theirs with every round"
+        )
+    return jnp.asarray(leaf, leaf.dtype)
 
 
 def _check_state(old: State, new: State) -> None:

@@ -11,7 +11,7 @@ import jax
 
 from jonline import checks
 
-_PACKAGES = ("jonline", "jax", "jaxlib", "optax", "numpy", "chex")
+_PACKAGES = ("jax", "jaxlib", "optax", "numpy", "chex")
 _DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
 
 
@@ -39,14 +39,15 @@ def configure(
         checks.at_least("threads", threads, 1)
     if host_devices is not None:
         checks.at_least("host_devices", host_devices, 1)
-    devices = host_devices or jax.config.values["jax_num_cpu_devices"]
+    devices = jax.config.values["jax_num_cpu_devices"]
     try:
-        jax.config.update("jax_num_cpu_devices", devices)
+        jax.config.update("jax_num_cpu_devices", devices + 1)  # to another value: JAX may refuse it
     except RuntimeError as error:
         raise RuntimeError(
             "configure() comes too late: JAX's backend runs already. Call it before the first JAX "
             "array is made, or in a new process."
         ) from error
+    jax.config.update("jax_num_cpu_devices", host_devices or devices)
     if threads is not None:
         os.environ["NPROC"] = str(threads)
     if deterministic_gpu:
@@ -60,8 +61,11 @@ def environment() -> dict[str, str]:
 
     Starts JAX's backend if it does not run yet.
     """
+    from jonline import __version__  # here, for `jonline` imports this module
+
     devices = jax.local_devices()
-    versions = {name: metadata.version(name) for name in _PACKAGES}
+    versions = {"jonline": __version__}
+    versions |= {name: metadata.version(name) for name in _PACKAGES}
     return versions | {
         "python": platform.python_version(),
         "system": platform.platform(),

@@ -24,12 +24,10 @@ SEED, TIME, LANE, CARRY = 1, 2, 4, 8
 
 _CALLS = {
     "jit": "jaxpr",
-    "pjit": "jaxpr",
     "closed_call": "call_jaxpr",
-    "core_call": "call_jaxpr",
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr",
-    "checkpoint": "jaxpr",
+    "remat2": "jaxpr",
 }
 _ELEMENTWISE = frozenset(
     """

@@ -37,14 +37,16 @@ class SweepResult(NamedTuple):
         """Returns the running average over all rounds so far, (points, seeds, windows) float64."""
         sums = self.records[name]
         rounds = self.record_every * np.arange(1, sums.shape[-1] + 1, dtype=np.float64)
-        return np.cumsum(sums, axis=-1, dtype=np.float64) / rounds
+        with np.errstate(invalid="ignore"):  # inf - inf in a run that is not finite
+            return np.cumsum(sums, axis=-1, dtype=np.float64) / rounds
 
     def best(self, name: str) -> int:
         """Returns the number of the point with the lowest average over all rounds and seeds.
 
         Points with a run that is not finite are passed over, unless there is no other.
         """
-        means = self.mean_curve(name)[..., -1].mean(axis=-1)
+        with np.errstate(invalid="ignore"):
+            means = self.mean_curve(name)[..., -1].mean(axis=-1)
         means[[bad.point for bad in self.non_finite]] = np.inf
         return int(np.nanargmin(means))
 
@@ -61,7 +63,8 @@ class SweepResult(NamedTuple):
                 'to_xarray needs xarray: pip install "jonline[experiments]"'
             ) from error
         dims = ("point", "seed", "round")
-        points, seeds, windows = next(iter(self.records.values())).shape
+        points, seeds = self.undelivered.shape
+        windows = max((sums.shape[-1] for sums in self.records.values()), default=0)
         coords = {
             "point": np.arange(points),
             "seed": np.arange(seeds),
@@ -230,6 +233,7 @@ def trace(
     """
     checks.at_least("first", first, 0)
     checks.at_least("last", last, first + 1)
+    checks.require(last < 2**31, "last", "be < 2^31", last)
     grid, data = door.check_grid(door.one_point(point)), door.check_data(data)
     longest = door.check_points(make, grid, data)
     horizon = last if longest > last else engine.ENDLESS

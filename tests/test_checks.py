@@ -1,0 +1,97 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jonline import checks
+
+RANGES = [
+    (checks.positive, [1e-9, 1, 1e30], [0, -1.0, np.inf, np.nan], "be > 0 and finite"),
+    (checks.non_negative, [0, 1e30], [-1e-9, np.inf, np.nan], "be >= 0 and finite"),
+    (checks.probability, [0, 0.5, 1], [-1e-9, 1.0001, np.nan, np.inf], r"be in \[0, 1\]"),
+]
+
+
+@pytest.mark.parametrize(("check", "good", "bad", "rule"), RANGES)
+def test_range_is_checked_with_name_rule_and_value(check, good, bad, rule):
+    for value in good:
+        check("reg", value)
+        check("reg", np.float32(value))
+        check("reg", jnp.asarray(value))
+        check("reg", np.asarray(good))
+    for value in bad:
+        with pytest.raises(ValueError, match=f"^reg must {rule}, got {value}$"):
+            check("reg", value)
+        with pytest.raises(ValueError, match=f"^reg must {rule}, got "):
+            check("reg", np.asarray([good[0], value]))
+
+
+@pytest.mark.parametrize("check", [row[0] for row in RANGES])
+def test_traced_values_pass(check):
+    jax.jit(lambda value: check("reg", value))(-1.0)
+    jax.vmap(lambda value: check("reg", value))(jnp.array([-1.0, jnp.nan]))
+
+
+def test_concrete_is_none_only_while_tracing():
+    assert checks.concrete(2) == 2 and checks.concrete(jnp.ones(2)).tolist() == [1, 1]
+    seen = []
+    jax.jit(lambda value: seen.append(checks.concrete(value)))(1.0)
+    assert seen == [None]
+
+
+def test_at_least_takes_static_integers_only():
+    checks.at_least("num", 3, 3)
+    checks.at_least("num", np.int64(4), 3)
+    with pytest.raises(ValueError, match="^num must be >= 3, got 2$"):
+        checks.at_least("num", 2, 3)
+    for bad in (3.0, True, "3", None, np.float64(3), np.array([3]), jnp.int32(3)):
+        with pytest.raises(TypeError, match="^num must be a Python int, since it fixes a shape"):
+            checks.at_least("num", bad, 3)
+    with pytest.raises(TypeError, match="num must be a Python int"):
+        jax.jit(lambda num: checks.at_least("num", num, 3))(4)
+
+
+def test_require_needs_every_entry():
+    checks.require([True, True], "x", "be good", 1)
+    checks.require([], "x", "be good", 1)
+    with pytest.raises(ValueError, match="^x must be good, got 7$"):
+        checks.require([True, False], "x", "be good", 7)
+
+
+def test_labels_name_the_first_bad_row():
+    checks.labels(np.array([1, 5, 3]), 5)
+    checks.labels(np.array([], int), 5)
+    with pytest.raises(ValueError, match="labels must be in 1…5, got 6 in row 1"):
+        checks.labels(np.array([1, 6, 0]), 5)
+    with pytest.raises(ValueError, match="got 0 in row 0"):
+        checks.labels(np.array([0, 1]), 5)
+
+
+@pytest.mark.parametrize(
+    ("shape", "at", "where"),
+    [
+        ((4,), (2,), r"in row 2 \(1 such"),
+        ((4, 3), (2, 1), r"in row 2, column 1 \(1 such"),
+        ((4, 3, 2), (2, 1, 0), r"in entry \(2, 1, 0\) \(1 such"),
+    ],
+)
+def test_finite_names_the_first_bad_entry(shape, at, where):
+    values = np.zeros(shape)
+    checks.finite("x", values)
+    values[at] = np.nan
+    with pytest.raises(ValueError, match=f"^x must be finite, got nan {where}"):
+        checks.finite("x", values)
+
+
+def test_finite_of_a_single_number_and_of_nothing():
+    checks.finite("x", np.array(1.0))
+    checks.finite("x", np.zeros((0, 3)))
+    with pytest.raises(ValueError, match="^x must be finite, got inf"):
+        checks.finite("x", np.array(np.inf))
+
+
+def test_finite_numbers_whose_sum_is_not_pass():
+    checks.finite("x", np.full(4, np.finfo(np.float32).max, np.float32))
+    checks.finite("x", np.array([np.finfo(np.float64).max] * 2))
+    with pytest.raises(ValueError, match="got -inf in row 1"):
+        checks.finite("x", np.array([np.inf, -np.inf, 1.0])[[2, 1, 0]])

@@ -1,0 +1,301 @@
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jonline import stages
+
+ORDER = ("shared", "seed", "lane", "draw", "round")
+DATA = {"x": np.arange(12, dtype=np.float32).reshape(4, 3), "shift": np.float32(0.5)}
+KEY = jax.random.key(0)
+TIME = jnp.int32(5)
+POINT = {"reg": jnp.float32(2.0)}
+CARRY = (jnp.ones(3), jnp.int32(1))
+ARGS = (DATA, KEY, TIME, POINT, CARRY)
+
+
+def played(function, *args):
+    """Evaluates a round stage by stage, handing over only what each stage gives."""
+    staged = stages.split(function, *args)
+    known = dict(staged.constants)
+    for group, arg in zip(staged.inputs, args, strict=True):
+        known.update(zip(group, jax.tree.leaves(arg), strict=True))
+    for name in ORDER:
+        stage = getattr(staged, name)
+        inputs = {var: known[var] for var in (*staged.constants, *stage.reads)}
+        env = stages.evaluate(stage.eqns, inputs)
+        known.update((var, (inputs | env)[var]) for var in stage.gives)
+    outs = [stages.read(known, var) for var in staged.outs]
+    return staged, jax.tree.unflatten(staged.out_tree, outs)
+
+
+def check(function, *args):
+    """Stages give the function's bits; returns the names of the primitives of each stage."""
+    staged, found = played(function, *args)
+    expected = function(*args)
+    assert jax.tree.structure(found) == jax.tree.structure(expected)
+    for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(found), strict=True):
+        np.testing.assert_array_equal(a, b)
+    return {
+        name: [eqn.primitive.name for eqn in getattr(staged, name).eqns] for name in ORDER
+    }, staged
+
+
+def sizes(stage):
+    return sorted(var.aval.shape for var in stage.gives)
+
+
+def test_each_equation_is_in_the_stage_of_what_it_depends_on():
+    def one_round(data, key, t, point, carry):
+        centred = jnp.sin(data["x"])
+        seed = jnp.cos(jax.random.uniform(key))
+        rate = jnp.exp(point["reg"]) + seed
+        row = jnp.tanh(centred[t % 4])
+        noise = jax.random.normal(jax.random.fold_in(key, t))
+        w, n = carry
+        return jnp.log1p(w * row * rate + noise), n + 1, jnp.sqrt(rate * noise + 99)
+
+    names, staged = check(one_round, *ARGS)
+    where = {
+        primitive: name
+        for name, primitives in names.items()
+        for primitive in primitives
+        if primitive in ("sin", "cos", "exp", "tanh", "erf_inv", "log1p", "sqrt")
+    }
+    assert where == dict(
+        sin="shared", cos="seed", exp="lane", tanh="draw", erf_inv="draw", log1p="round",
+        sqrt="round",
+    )  # fmt: skip
+    assert sizes(staged.shared) == [(4, 3)]
+    assert sizes(staged.seed) == [()]
+    assert sizes(staged.lane) == [()]
+    assert sizes(staged.draw) == [(), (3,)]
+    assert "random_bits" not in names["round"]
+
+
+def test_masks_and_one_hot_rows_are_recomputed_from_what_is_small():
+    def one_round(data, key, t, point, carry):
+        word = jax.random.randint(jax.random.fold_in(key, t), (), 0, 100)
+        one_hot = (jnp.arange(100) == word).astype(jnp.float32)
+        mask = jnp.arange(100) < word
+        return jnp.sum(jnp.where(mask, one_hot, carry[0][0])), carry[1]
+
+    names, staged = check(one_round, *ARGS)
+    assert sizes(staged.draw) == [()]
+    assert "iota" in names["round"] and "eq" in names["round"] and "lt" in names["round"]
+    assert "iota" not in names["draw"]
+
+
+def test_mask_that_costs_less_than_what_it_is_made_of_is_handed_over():
+    def one_round(data, key, t, point, carry):
+        words = jax.random.bits(jax.random.fold_in(key, t), (3,))
+        return jnp.where(words > 7, carry[0], 0.0), carry[1]
+
+    names, staged = check(one_round, *ARGS)
+    assert sizes(staged.draw) == [(3,)]
+    assert [var.aval.dtype for var in staged.draw.gives] == [bool]
+    assert "gt" in names["draw"] and "gt" not in names["round"]
+
+
+def test_constants_are_made_where_they_are_used():
+    def one_round(data, key, t, point, carry):
+        table = jnp.linspace(0.0, 1.0, 3)
+        ahead = jnp.sum(table * jnp.sin(data["x"]))
+        return carry[0] * table + ahead, jnp.arange(3) * t
+
+    names, staged = check(one_round, *ARGS)
+    assert sizes(staged.shared) == [()]
+    assert "iota" in names["shared"] and "iota" in names["round"]
+
+
+def test_closed_over_arrays_are_constants_of_the_round():
+    table = np.arange(3, dtype=np.float32)
+
+    def one_round(data, key, t, point, carry):
+        return carry[0] + table * point["reg"] + jnp.asarray(table)[t % 3], jnp.asarray(table)
+
+    _, staged = check(one_round, *ARGS)
+    assert len(staged.constants) >= 1
+    assert all(np.array_equal(value, table) for value in staged.constants.values())
+
+
+class Out(NamedTuple):
+    literal: int
+    constant: jax.Array
+    t: jax.Array
+    key: jax.Array
+    point: jax.Array
+    carry: jax.Array
+    data: jax.Array
+    none: None
+
+
+def test_outputs_may_be_literals_inputs_and_constants():
+    def one_round(data, key, t, point, carry):
+        words = jax.random.key_data(key)
+        return Out(3, jnp.zeros(2), t, words, point["reg"], carry[0], data["shift"], None)
+
+    names, staged = check(one_round, *ARGS)
+    assert staged.draw.gives == ()
+    assert names["draw"] == []
+
+
+def test_output_that_depends_on_the_round_number_alone_crosses_over_once():
+    def one_round(data, key, t, point, carry):
+        value = jnp.sin(t * 1.5)
+        return value, value, carry
+
+    _, staged = check(one_round, *ARGS)
+    assert sizes(staged.draw) == [()]
+
+
+@pytest.mark.parametrize("uses_time", [False, True])
+def test_round_without_random_numbers(uses_time):
+    def one_round(data, key, t, point, carry):
+        x = data["x"][t % 4 if uses_time else 0]
+        return carry[0] * x, carry[1] + 1
+
+    names, staged = check(one_round, *ARGS)
+    assert staged.seed == stages.Stage((), (), ())
+    assert (sizes(staged.draw) == []) != uses_time
+    assert (sizes(staged.shared) == []) == uses_time
+
+
+def test_round_that_reads_nothing_at_all():
+    names, staged = check(lambda data, key, t, point, carry: (), *ARGS)
+    assert all(primitives == [] for primitives in names.values())
+    assert all(getattr(staged, name).gives == () for name in ORDER)
+
+
+def test_arguments_may_be_empty():
+    def one_round(data, key, t, point, carry):
+        return jax.random.uniform(jax.random.fold_in(key, t))
+
+    _, staged = check(one_round, None, KEY, TIME, {}, ())
+    assert [len(group) for group in staged.inputs] == [0, 1, 1, 0, 0]
+    assert sizes(staged.draw) == [()]
+
+
+def test_seed_value_that_only_lanes_use_is_not_drawn_or_read_by_the_round():
+    def one_round(data, key, t, point, carry):
+        teacher = jax.random.normal(key, (3,))
+        rate = jnp.exp(teacher * point["reg"])
+        return carry[0] * rate, carry[1]
+
+    _, staged = check(one_round, *ARGS)
+    assert sizes(staged.seed) == [(3,)] and sizes(staged.lane) == [(3,)]
+    assert set(staged.seed.gives) <= set(staged.lane.reads)
+    assert not set(staged.seed.gives) & set(staged.round.reads)
+    assert staged.draw.gives == ()
+
+
+def test_equation_of_two_stages_is_evaluated_once_and_read_by_both():
+    def one_round(data, key, t, point, carry):
+        teacher = jax.random.normal(key, (3,))
+        return jnp.cos(teacher * t), jnp.exp(teacher * point["reg"]), carry[0] + teacher
+
+    names, staged = check(one_round, *ARGS)
+    (teacher,) = [var for var in staged.seed.gives if var.aval.shape == (3,)]
+    assert all(teacher in getattr(staged, name).reads for name in ("lane", "draw", "round"))
+    assert sum(primitives.count("erf_inv") for primitives in names.values()) == 1
+
+
+def test_equation_with_several_results_crosses_over_by_what_is_read():
+    def one_round(data, key, t, point, carry):
+        words = jax.random.bits(jax.random.fold_in(key, t), (3,))
+        _, ranks = jax.lax.sort((words, jnp.arange(3)), num_keys=1)
+        _, index = jax.lax.top_k(words.astype(float), 2)
+        return carry[0][ranks], index + carry[1]
+
+    names, staged = check(one_round, *ARGS)
+    assert "sort" in names["draw"] and "top_k" in names["draw"]
+    assert [np.prod(size) for size in sizes(staged.draw)] == [2, 3]
+
+
+def test_loops_and_branches_go_where_their_inputs_are_known():
+    def one_round(data, key, t, point, carry):
+        drawn = jax.lax.fori_loop(0, t, lambda i, v: v + i, 0)
+        played = jax.lax.while_loop(lambda n: n < t, lambda n: n + carry[1], carry[1])
+        return jax.lax.cond(carry[1] > 0, lambda: drawn, lambda: played), carry[0]
+
+    names, _ = check(one_round, *ARGS)
+    assert names["draw"].count("while") == 1 and names["round"].count("while") == 1
+    assert names["round"].count("cond") == 1
+
+
+def test_calls_are_inlined():
+    @jax.jit
+    def nested(x):
+        return jax.jit(jnp.sin)(x) + jax.checkpoint(jnp.cos)(x)
+
+    @jax.custom_vjp
+    def own(x):
+        return jnp.exp(x)
+
+    own.defvjp(lambda x: (jnp.exp(x), x), lambda x, g: (g * x,))
+
+    def function(x):
+        return nested(x), own(x), jax.nn.relu(x), jax.nn.logsumexp(x), jax.nn.softplus(x)
+
+    closed = stages.inlined(function, jnp.ones(3))
+    names = {eqn.primitive.name for eqn in closed.jaxpr.eqns}
+    assert {"sin", "cos", "exp"} <= names
+    calls = ("jit", "remat2", "custom_jvp_call", "custom_vjp_call", "closed_call")
+    assert not names & set(calls)
+    env = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+    env |= {closed.jaxpr.invars[0]: jnp.arange(3.0)}
+    env = stages.evaluate(closed.jaxpr.eqns, env)
+    found = [stages.read(env, var) for var in closed.jaxpr.outvars]
+    for a, b in zip(function(jnp.arange(3.0)), found, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)  # one compiled call against single operations
+
+
+def test_work_hidden_in_a_call_is_split_as_well():
+    @jax.jit
+    def both(t, w):
+        return jnp.sin(t * 1.0), jnp.cos(w)
+
+    names, _ = check(lambda data, key, t, point, carry: both(t, carry[0]), *ARGS)
+    assert "sin" in names["draw"] and "cos" in names["round"] and "jit" not in names["round"]
+
+
+def test_equations_that_nobody_reads_are_left_out():
+    def one_round(data, key, t, point, carry):
+        jnp.sin(jax.random.normal(jax.random.fold_in(key, t)) * carry[0])
+        return carry[1] + 1
+
+    names, _ = check(one_round, *ARGS)
+    assert names["round"] == ["add"] and not any(names[name] for name in ORDER[:-1])
+
+
+def test_keys_may_cross_from_draw_to_round():
+    def one_round(data, key, t, point, carry):
+        sub = jax.random.fold_in(key, t)
+        return jax.lax.cond(carry[1] > 0, jax.random.uniform, lambda k: 0.0, sub)
+
+    _, staged = check(one_round, *ARGS)
+    assert [var.aval.dtype for var in staged.draw.gives] == [KEY.dtype]
+
+
+def test_arguments_may_be_shapes():
+    def one_round(data, key, t, point, carry):
+        return carry[0] + t * point["reg"]
+
+    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), ARGS)
+    staged = stages.split(one_round, *shapes)
+    assert [var.aval.shape for var in staged.outs] == [(3,)]
+
+
+def test_dtypes_are_kept_under_x64():
+    with jax.enable_x64(True):
+
+        def one_round(data, key, t, point, carry):
+            wide = jax.random.uniform(jax.random.fold_in(key, t), dtype=jnp.float64)
+            return wide * carry[0] + 1, carry[1] * 2, t + 1, point["reg"] / 3
+
+        staged, found = played(one_round, *ARGS)
+        kinds = [str(leaf.dtype) for leaf in found]
+        assert kinds == ["float64", "int32", "int32", "float32"]
+        assert {str(var.aval.dtype) for var in staged.draw.gives} == {"float64", "int32"}
