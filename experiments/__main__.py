@@ -6,12 +6,14 @@ An experiment is a module of this package whose name has no leading underscore. 
 
 import ast
 import importlib
+import os
 import pkgutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 HERE = Path(__file__).parent
+MOST_DEVICES = 4  # each compiles the programs for itself
 
 
 def names() -> list[str]:
@@ -31,8 +33,11 @@ def listing() -> str:
     return "\n".join(lines)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Runs the command line; returns the exit status."""
+def main(arguments: Sequence[str], *, own_process: bool = False) -> int:
+    """Runs the command line; returns the exit status.
+
+    In a process of its own it first sets JAX up for sweeps: CPU devices with one thread each.
+    """
     usage = "usage: python -m experiments NAME [--help | options]\n\n" + listing()
     if not arguments or arguments[0] in ("-h", "--help"):
         print(usage)
@@ -51,6 +56,10 @@ def main(arguments: Sequence[str]) -> int:
             args=rest,
             config=(tyro.conf.FlagCreatePairsOff,),
         )
+        if own_process:
+            import jonline
+
+            jonline.configure(threads=1, host_devices=min(MOST_DEVICES, os.cpu_count() or 1))
         module.main(options)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in ("jonline", "experiments"):
@@ -67,4 +76,4 @@ def _fail(message: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:], own_process=True))

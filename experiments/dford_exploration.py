@@ -13,71 +13,35 @@ Source: arXiv:2512.19550, tables 1 and 2.
 """
 
 import dataclasses
-from collections.abc import Callable
 from functools import partial
 from typing import Literal, NamedTuple
 
-import jax
 import numpy as np
 
 import jonline
-from experiments import _common
+from experiments import _common, _protocol
 from jonline import data as datasets
-from jonline import hypotheses, metrics, oracles, ordinal, streams
+from jonline import metrics
 
-
-def unit(x):
-    """Returns standardised features, then rows of norm 1."""
-    return datasets.unit_rows(datasets.standardise(x))
-
-
-SCALINGS: dict[str, Callable] = {
-    "standardise": datasets.standardise,
-    "min_max": datasets.min_max,
-    "unit": unit,
-}
+SCALINGS = ("standardise", "min_max", "unit")
 EXPLORES = (0.0, 0.4, 0.8)
 
 
-class Published(NamedTuple):
-    """A data set's rows of tables 1 and 2: loss after 1 000, …, 10 000 rounds for each explore."""
-
-    title: str
-    reg: float
-    clip: float
-    loss: tuple[tuple[float, ...], ...]
-
-
-PUBLISHED = {
-    "movielens": Published(
-        "EachMovie (here: MovieLens)",
-        4.0,
-        4.0,
-        (
-            (2.014, 1.979, 1.995, 1.992, 1.976, 1.976, 1.977, 1.987, 1.982, 1.994),
-            (1.877, 1.873, 1.852, 1.864, 1.851, 1.842, 1.84, 1.843, 1.839, 1.839),
-            (1.805, 1.843, 1.819, 1.82, 1.819, 1.805, 1.805, 1.802, 1.795, 1.796),
-        ),
+PUBLISHED = {  # rows of table 2: loss after 1 000, …, 10 000 rounds for each explore
+    "movielens": (
+        (2.014, 1.979, 1.995, 1.992, 1.976, 1.976, 1.977, 1.987, 1.982, 1.994),
+        (1.877, 1.873, 1.852, 1.864, 1.851, 1.842, 1.84, 1.843, 1.839, 1.839),
+        (1.805, 1.843, 1.819, 1.82, 1.819, 1.805, 1.805, 1.802, 1.795, 1.796),
     ),
-    "california": Published(
-        "California Housing",
-        16.0,
-        10.0,
-        (
-            (3.247, 3.437, 3.493, 3.506, 3.525, 3.537, 3.543, 3.552, 3.549, 3.561),
-            (1.729, 1.642, 1.624, 1.614, 1.605, 1.604, 1.596, 1.583, 1.585, 1.577),
-            (1.713, 1.634, 1.627, 1.616, 1.611, 1.612, 1.604, 1.593, 1.597, 1.59),
-        ),
+    "california": (
+        (3.247, 3.437, 3.493, 3.506, 3.525, 3.537, 3.543, 3.552, 3.549, 3.561),
+        (1.729, 1.642, 1.624, 1.614, 1.605, 1.604, 1.596, 1.583, 1.585, 1.577),
+        (1.713, 1.634, 1.627, 1.616, 1.611, 1.612, 1.604, 1.593, 1.597, 1.59),
     ),
-    "telemonitoring": Published(
-        "Telemonitoring",
-        32.0,
-        13.0,
-        (
-            (2.151, 2.45, 2.576, 2.649, 2.685, 2.722, 2.747, 2.78, 2.801, 2.808),
-            (1.101, 0.959, 0.911, 0.884, 0.881, 0.885, 0.885, 0.881, 0.878, 0.882),
-            (1.167, 1.047, 0.992, 0.955, 0.948, 0.95, 0.945, 0.934, 0.928, 0.931),
-        ),
+    "telemonitoring": (
+        (2.151, 2.45, 2.576, 2.649, 2.685, 2.722, 2.747, 2.78, 2.801, 2.808),
+        (1.101, 0.959, 0.911, 0.884, 0.881, 0.885, 0.885, 0.881, 0.878, 0.882),
+        (1.167, 1.047, 0.992, 0.955, 0.948, 0.95, 0.945, 0.934, 0.928, 0.931),
     ),
 }
 EVERY = 1_000  # rounds between two published numbers
@@ -91,7 +55,7 @@ class Options(_common.Options):
     """Points of every curve: sums are kept over this many equal parts of a run."""
     datasets: tuple[Literal["movielens", "california", "telemonitoring"], ...] = tuple(PUBLISHED)
     """Data sets to play."""
-    scalings: tuple[Literal["standardise", "min_max", "unit"], ...] = tuple(SCALINGS)
+    scalings: tuple[Literal["standardise", "min_max", "unit"], ...] = SCALINGS
     """Scalings of the features to try. `unit`: standardised, then rows of norm 1."""
     motor: tuple[Literal["dropped", "kept"], ...] = ("dropped", "kept")
     """Whether `motor_UPDRS` stays among Telemonitoring's features."""
@@ -101,57 +65,34 @@ class Played(NamedTuple):
     """One protocol of one data set: mean loss (explores, seeds, windows), and its two sweeps."""
 
     name: str
+    title: str
     protocol: str
     loss: np.ndarray
-    sweeps: dict[str, jonline.SweepResult]
+    sweeps: dict[tuple[str, str], jonline.SweepResult]
     sha256: str
 
     def distance(self, rounds: np.ndarray) -> float:
-        """Returns the mean |ours - paper| over the exploring rows at the published rounds."""
-        ours, paper = at_published(self.loss.mean(1), rounds), PUBLISHED[self.name].loss
-        num = ours.shape[-1]
-        return float(np.mean(np.abs(ours[1:] - np.asarray(paper)[1:, :num]))) if num else np.nan
+        """Returns `distance` of its losses."""
+        return distance(self.name, self.loss, rounds)
 
 
-def make(point, data, *, clip: float, init: str):
-    """Returns DFORD on rows drawn with replacement."""
-    learner = ordinal.dford(
-        hypotheses.linear(data.x.shape[1]),
-        data.num_classes,
-        reg=point["reg"],
-        explore=point["explore"],
-        clip=clip,
-        init=init,
-    )
-    return learner, jonline.Environment(streams.resample(data), oracles.directional())
+def distance(name: str, loss: np.ndarray, rounds: np.ndarray) -> float:
+    """Returns the mean |ours - paper| over the exploring rows at the published rounds.
 
-
-def play(options: Options, name: str, protocol: str, data) -> Played:
-    """Returns the runs of one protocol."""
-    published = PUBLISHED[name]
-    sweeps = {}
-    for init, explores in (("random", EXPLORES[:1]), ("zeros", EXPLORES[1:])):
-        sweeps[f"{name} {protocol} {init}"] = jonline.sweep(
-            partial(make, clip=published.clip, init=init),
-            metrics.ordinal,
-            jonline.product_grid(reg=np.asarray([published.reg]), explore=np.asarray(explores)),
-            data=data,
-            num_rounds=options.rounds,
-            num_seeds=options.seeds,
-            key=jax.random.key(options.key),
-            record_every=options.record_every,
-        )
-    loss = np.concatenate([result.mean_curve("loss") for result in sweeps.values()])
-    return Played(name, protocol, loss, sweeps, data.provenance.sha256)
+    NaN if there is none; `loss` is (explores, seeds, windows), `rounds` the ends of the windows.
+    """
+    ours, paper = at_published(loss.mean(1), rounds), np.asarray(PUBLISHED[name])
+    num = ours.shape[-1]
+    return float(np.mean(np.abs(ours[1:] - paper[1:, :num]))) if num else np.nan
 
 
 def protocols(options: Options, name: str):
     """Yields the name and the data of each protocol of a data set."""
     if options.smoke and options.data is None:
-        yield "made up", made_up()
+        yield "made up", _protocol.made_up()
         return
     for scaling in options.scalings:
-        scale = SCALINGS[scaling]
+        scale = _protocol.SCALINGS[scaling]
         if name != "telemonitoring":
             yield scaling, datasets.load(name, options.data, scale=scale)
             continue
@@ -161,11 +102,36 @@ def protocols(options: Options, name: str):
             yield f"{scaling}, motor {motor}", data
 
 
-def made_up():
-    """Returns a small table of no meaning, so that a smoke run needs no file."""
-    x = np.random.default_rng(0).standard_normal((500, 8))
-    y = datasets.equal_frequency(x.sum(axis=1), 10)
-    return datasets.from_arrays(x, y, 10, name="made up")
+def play(options: Options) -> list[Played]:
+    """Returns the runs of all protocols."""
+    found = [
+        _protocol.Source(name, data, protocol)
+        for name in options.datasets
+        for protocol, data in protocols(options, name)
+    ]
+    results = _protocol.play_all(
+        {
+            (one.name, f"{one.scaling}, {init} start"): _protocol.sweep(
+                options,
+                partial(_protocol.make_dford, task=one.task, init=init),
+                metrics.ordinal,
+                {"reg": one.task.reg, "explore": explores},
+                one.table,
+            )
+            for one in found
+            for init, explores in (("random", EXPLORES[:1]), ("zeros", EXPLORES[1:]))
+        }
+    )
+    played = []
+    for one in found:
+        mine = {
+            pair: results[pair]
+            for init in ("random", "zeros")
+            for pair in [(one.name, f"{one.scaling}, {init} start")]
+        }
+        loss = np.concatenate([result.mean_curve("loss") for result in mine.values()])
+        played.append(Played(one.name, one.title, one.scaling, loss, mine, one.content))
+    return played
 
 
 def main(options: Options) -> None:
@@ -179,11 +145,7 @@ def main(options: Options) -> None:
             motor=options.motor[:1],
         )
     rounds = options.record_every * np.arange(1, options.windows + 1)
-    played = [
-        play(options, name, protocol, data)
-        for name in options.datasets
-        for protocol, data in protocols(options, name)
-    ]
+    played = play(options)
     nearest = {
         name: min((p for p in played if p.name == name), key=lambda p: p.distance(rounds))
         for name in options.datasets
@@ -194,7 +156,7 @@ def main(options: Options) -> None:
         table=rows,
         shown=[row for row in rows if row["round"] == rounds[-1]],
         figure=draw(rounds, list(nearest.values())),
-        records=_common.records({k: v for one in played for k, v in one.sweeps.items()}),
+        records=_protocol.records({k: v for one in played for k, v in one.sweeps.items()}),
         checksums={one.name: one.sha256 for one in played},
     )
     for one in nearest.values():
@@ -222,7 +184,7 @@ def table(one: Played, rounds: np.ndarray) -> list[dict]:
             row |= {"loss": ours.mean[i, j], "low_95": ours.low[i, j], "high_95": ours.high[i, j]}
             paper, difference = "", ""
             if t % EVERY == 0 and t <= 10 * EVERY:
-                paper = PUBLISHED[one.name].loss[i][t // EVERY - 1]
+                paper = PUBLISHED[one.name][i][t // EVERY - 1]
                 difference = ours.mean[i, j] - paper
             rows.append(row | {"paper": paper, "difference": difference})
     return rows
@@ -238,9 +200,9 @@ def draw(rounds: np.ndarray, shown: list[Played]):
             label = f"explore = {explore:g}"
             _common.plot_curve(panel, rounds, one.loss[i], colour=colour, label=label)
             marks = EVERY * np.arange(1, 11)
-            panel.plot(marks, published.loss[i], "o", color=colour, mfc="white", markersize=5)
+            panel.plot(marks, published[i], "o", color=colour, mfc="white", markersize=5)
         panel.plot([], [], "o", color="0.3", mfc="white", label="paper")
-        panel.set(title=f"{published.title}\n{one.protocol}", xlabel="round", ylim=(0, None))
+        panel.set(title=f"{one.title}\n{one.protocol}", xlabel="round", ylim=(0, None))
     axes[0, 0].set_ylabel("mean absolute error so far")
     axes[0, -1].legend(frameon=False, fontsize=8)
     return figure

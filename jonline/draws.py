@@ -1,8 +1,14 @@
 """Numbers from random words, exact where `jax.random` rounds."""
 
+import jax
 import jax.numpy as jnp
 
-from jonline.core import Array
+from jonline.core import Array, PRNGKey
+
+
+def two_words(key: PRNGKey) -> Array:
+    """Returns two random 32-bit words from a key, (2,) uint32, at the price of one hash."""
+    return jax.random.key_data(jax.random.fold_in(key, 0))[:2]
 
 
 def uniform_index(words: Array, bound: int | Array) -> Array:

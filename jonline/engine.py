@@ -7,6 +7,7 @@ and returns their sums; its bounds are traced, so a run that is whole, in pieces
 same executable with other integers.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -108,11 +109,9 @@ def trace(
 
 @partial(jax.jit, static_argnums=0, compiler_options=COMPILER_OPTIONS)
 def _start(plan, data, keys, points):
-    def one(key, point):
-        return rounds.begin(plan.make(point, data), key, plan.horizon)
-
     points = {name: jnp.tile(axis, len(keys)) for name, axis in points.items()}
-    return jax.vmap(one, out_axes=-1)(jnp.repeat(keys, plan.num_points), points)
+    of_lanes = jax.vmap(_begin(plan), (None, 0, 0), out_axes=-1)
+    return of_lanes(data, jnp.repeat(keys, plan.num_points), points)
 
 
 @partial(jax.jit, static_argnums=0, donate_argnums=4, compiler_options=COMPILER_OPTIONS)
@@ -121,8 +120,8 @@ def _advance(plan, data, keys, points, carry, first, last):
         new, measured, _ = rounds.play(plan.make(point, data), plan.metrics, key, t, carry)
         return new, _summands(measured)
 
-    prepared = program.prepare(one_round, data, keys, points, carry)
-    _, zeros = program.zeros(prepared)
+    prepared = program.prepare(_begin(plan), one_round, data, keys, points, carry, first)
+    zeros = program.zeros(prepared)
     no_loss = {
         name: zero for name, zero in zeros.items() if jnp.issubdtype(zero.dtype, jnp.floating)
     }
@@ -137,10 +136,13 @@ def _advance(plan, data, keys, points, carry, first, last):
         begin, every = w * plan.record_every, plan.record_every
         value = (carry, zeros, no_loss)
         carry, sums, _ = program.loop(prepared, begin, begin + every, one, value, every)
-        return carry, _put(buffer, sums | {"": _count_non_finite(carry)}, w - first)
+        bad = {"": _count_non_finite(program.widen(prepared, carry))}
+        return carry, _put(buffer, sums | bad, w - first)
 
-    row = zeros | {"": _count_non_finite(carry)}
-    return jax.lax.fori_loop(first, last, window, (carry, _room(row, plan.capacity)))
+    buffer = _room(zeros | {"": _count_non_finite(carry)}, plan.capacity)
+    value = (program.narrow(prepared, carry), buffer)
+    carry, buffer = jax.lax.fori_loop(first, last, window, value)
+    return program.widen(prepared, carry), buffer
 
 
 @partial(jax.jit, static_argnums=(0, 1), compiler_options=COMPILER_OPTIONS)
@@ -149,8 +151,8 @@ def _trace(plan, length, data, keys, points, carry, first):
         new, _, seen = rounds.play(plan.make(point, data), plan.metrics, key, t, carry)
         return new, seen
 
-    prepared = program.prepare(one_round, data, keys, points, carry)
-    _, zeros = program.zeros(prepared)
+    prepared = program.prepare(_begin(plan), one_round, data, keys, points, carry, first)
+    zeros = program.zeros(prepared)
 
     def unseen(t, carry, drawn):
         return program.play(prepared, drawn, t, carry)[0]
@@ -160,9 +162,14 @@ def _trace(plan, length, data, keys, points, carry, first):
         carry, row = program.play(prepared, drawn, t, carry)
         return carry, _put(buffer, row, t - first)
 
+    carry = program.narrow(prepared, carry)
     carry = program.loop(prepared, 0, first, unseen, carry, program.CHUNK)
     value = (carry, _room(zeros, length))
     return program.loop(prepared, first, first + length, seen, value, length)[1]
+
+
+def _begin(plan: Plan) -> Callable:
+    return lambda data, key, point: rounds.begin(plan.make(point, data), key, plan.horizon)
 
 
 def _room(row: ArrayTree, size: int) -> ArrayTree:

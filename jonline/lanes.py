@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.extend import core as jex
 
 from jonline import stages
 
@@ -55,10 +56,14 @@ def evaluate(eqns: Sequence[Any], env: dict, num_lanes: int) -> dict:
     for eqn in eqns:
         values = [stages.read(env, var) for var in eqn.invars]
         if any(isinstance(value, Lanes) for value in values):
-            rule = _RULES.get(eqn.primitive.name, _by_vmap)
-            out = [Lanes(value) for value in rule(eqn, values, num_lanes)]
+            loop = _LOOPS.get(eqn.primitive.name)
+            if loop is not None:
+                out = loop(eqn, values, num_lanes, env.get(stages.MINUS_ZERO))
+            else:
+                out = _RULES.get(eqn.primitive.name, _by_vmap)(eqn, values, num_lanes)
+                out = [*map(Lanes, stages.rounded(eqn, out, env))]
         else:
-            out = stages.bind(eqn, values)
+            out = stages.rounded(eqn, stages.bind(eqn, values), env)
         env.update(zip(eqn.outvars, out, strict=True))
     return env
 
@@ -154,34 +159,51 @@ def _dynamic_update_slice(eqn: Any, values: list, num_lanes: int) -> list:
     return [lax.dynamic_update_slice(operand.value, update.value, index)]
 
 
-def _call(closed: Any, values: Sequence[Any], num_lanes: int) -> list:
+def _call(closed: Any, values: Sequence[Any], num_lanes: int, minus_zero: Any) -> list:
     env = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+    if minus_zero is not None:
+        env[stages.MINUS_ZERO] = minus_zero
     env.update(zip(closed.jaxpr.invars, values, strict=True))
     env = evaluate(closed.jaxpr.eqns, env, num_lanes)
     return [stages.read(env, var) for var in closed.jaxpr.outvars]
 
 
-def _while(eqn: Any, values: list, num_lanes: int) -> list:
+def _while(eqn: Any, values: list, num_lanes: int, minus_zero: Any) -> list:
     """All lanes go on until the last is done; a lane that is done keeps its values."""
     p = eqn.params
     n_cond, n_body = p["cond_nconsts"], p["body_nconsts"]
     cond_consts, body_consts = values[:n_cond], values[n_cond : n_cond + n_body]
 
+    start = values[n_cond + n_body :]
+    flags = _flags(start)
+    while True:
+        (ends_apart,) = _differ(p["cond_jaxpr"], _flags(cond_consts) + flags)
+        after = _differ(p["body_jaxpr"], _flags(body_consts) + flags)
+        more = [a or b or ends_apart for a, b in zip(flags, after, strict=True)]
+        if more == flags:
+            break
+        flags = more
+
     def goes_on(carry):
-        (on,) = _call(p["cond_jaxpr"], [*cond_consts, *map(Lanes, carry)], num_lanes)
-        return spread(on, num_lanes).value
+        (on,) = _call(
+            p["cond_jaxpr"], [*cond_consts, *_marked(carry, flags)], num_lanes, minus_zero
+        )
+        return on.value if isinstance(on, Lanes) else on
 
     def body(carry):
+        new = _call(p["body_jaxpr"], [*body_consts, *_marked(carry, flags)], num_lanes, minus_zero)
+        new = _plain(new, flags, num_lanes)
+        if not ends_apart:
+            return new
         on = goes_on(carry)
-        new = _call(p["body_jaxpr"], [*body_consts, *map(Lanes, carry)], num_lanes)
-        new = [spread(value, num_lanes).value for value in new]
         return [jnp.where(on, a, b) for a, b in zip(new, carry, strict=True)]
 
-    start = [spread(value, num_lanes).value for value in values[n_cond + n_body :]]
-    return lax.while_loop(lambda carry: jnp.any(goes_on(carry)), body, start)
+    start = _plain(start, flags, num_lanes)
+    last = lax.while_loop(lambda carry: jnp.any(goes_on(carry)), body, start)
+    return _marked(last, flags)
 
 
-def _scan(eqn: Any, values: list, num_lanes: int) -> list:
+def _scan(eqn: Any, values: list, num_lanes: int, minus_zero: Any) -> list:
     p = eqn.params
     n_consts, n_carry = p["num_consts"], p["num_carry"]
     consts, carry, xs = (
@@ -189,18 +211,48 @@ def _scan(eqn: Any, values: list, num_lanes: int) -> list:
         values[n_consts : n_consts + n_carry],
         values[n_consts + n_carry :],
     )
-    per_lane = [isinstance(x, Lanes) for x in xs]
+    flags = _flags(carry)
+    while True:
+        after = _differ(p["jaxpr"], _flags(consts) + flags + _flags(xs))
+        more = [a or b for a, b in zip(flags, after[:n_carry], strict=True)]
+        if more == flags:
+            break
+        flags = more
+    of_ys = after[n_carry:]
 
-    def body(carry, xs):
-        xs = [Lanes(x) if lanes else x for x, lanes in zip(xs, per_lane, strict=True)]
-        out = _call(p["jaxpr"], [*consts, *map(Lanes, carry), *xs], num_lanes)
-        out = [spread(value, num_lanes).value for value in out]
-        return out[:n_carry], out[n_carry:]
+    def body(carry, now):
+        args = [*consts, *_marked(carry, flags), *_marked(now, _flags(xs))]
+        out = _call(p["jaxpr"], args, num_lanes, minus_zero)
+        return _plain(out[:n_carry], flags, num_lanes), _plain(out[n_carry:], of_ys, num_lanes)
 
-    start = [spread(value, num_lanes).value for value in carry]
+    start = _plain(carry, flags, num_lanes)
     plain = [x.value if isinstance(x, Lanes) else x for x in xs]
     last, ys = lax.scan(body, start, plain, p["length"], p["reverse"], p["unroll"])
-    return [*last, *ys]
+    return [*_marked(last, flags), *_marked(ys, of_ys)]
+
+
+def _flags(values: Sequence[Any]) -> list[bool]:
+    return [isinstance(value, Lanes) for value in values]
+
+
+def _marked(values: Sequence[Any], flags: Sequence[bool]) -> list:
+    return [Lanes(v) if differs else v for v, differs in zip(values, flags, strict=True)]
+
+
+def _plain(values: Sequence[Any], flags: Sequence[bool], num_lanes: int) -> list:
+    """The arrays of values, spread over the lanes where `flags` says that lanes may differ."""
+    pairs = zip(values, flags, strict=True)
+    return [spread(v, num_lanes).value if differs else v for v, differs in pairs]
+
+
+def _differ(closed: Any, flags: Sequence[bool]) -> list[bool]:
+    """Which results of a jaxpr may differ between lanes, if the flagged arguments do."""
+    differs = dict(zip(closed.jaxpr.invars, flags, strict=True))
+    for eqn in closed.jaxpr.eqns:
+        any_differs = any(differs.get(v) for v in eqn.invars if not isinstance(v, jex.Literal))
+        differs.update(dict.fromkeys(eqn.outvars, any_differs))
+    outs = closed.jaxpr.outvars
+    return [not isinstance(v, jex.Literal) and bool(differs.get(v)) for v in outs]
 
 
 _RULES: dict[str, Callable[[Any, list, int], list]] = {
@@ -214,6 +266,7 @@ _RULES: dict[str, Callable[[Any, list, int], list]] = {
     "transpose": _transpose,
     "dynamic_slice": _dynamic_slice,
     "dynamic_update_slice": _dynamic_update_slice,
-    "while": _while,
-    "scan": _scan,
 }
+
+# These tell themselves which results differ between lanes.
+_LOOPS: dict[str, Callable[[Any, list, int, Any], list]] = {"while": _while, "scan": _scan}

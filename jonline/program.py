@@ -30,34 +30,46 @@ class Program(NamedTuple):
 
 
 def prepare(
+    begin: Callable,
     one_round: Callable,
     data: Any,
     keys: PRNGKey,
     points: dict[str, Any],
     carry: Carry,
+    first: Array,
 ) -> Program:
     """Splits a round into stages and evaluates those that come before the rounds.
 
     Args:
-      one_round: `(data, run_key, t, point, carry) -> tree`, for one lane.
+      begin: `(data, run_key, point) -> carry`, for one lane.
+      one_round: `(data, run_key, t, point, carry) -> (carry, rest)`, for one lane.
       data: shared by all lanes.
       keys: (seeds,) run keys.
       points: (points,) each.
       carry: of all lanes, lane axis last.
+      first: a traced number >= 0.
     """
     num_seeds = len(keys)
     num_lanes = jax.tree.leaves(carry)[0].shape[-1]
     num_points = num_lanes // num_seeds
+    key, point = _one(keys), jax.tree.map(_one, points)
     staged = stages.split(
         one_round,
         data,
-        _one(keys),
+        key,
         jax.ShapeDtypeStruct((), jnp.int32),
-        jax.tree.map(_one, points),
+        point,
         jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[:-1], leaf.dtype), carry),
+        starts_equal=stages.same_everywhere(begin, data, key, point),
     )
     of_data, of_key, of_time, of_point, _ = staged.inputs
-    shared = staged.constants | dict(zip(of_data, jax.tree.leaves(data), strict=True))
+    sign = jnp.uint32(1 << 31) | (first < 0).astype(jnp.uint32)
+    minus_zero = jax.lax.bitcast_convert_type(sign, jnp.float32)  # the compiler cannot know
+    shared = (
+        staged.constants
+        | {stages.MINUS_ZERO: minus_zero}
+        | dict(zip(of_data, jax.tree.leaves(data), strict=True))
+    )
     shared = stages.evaluate(staged.shared.eqns, shared)
 
     def of_seed(key):
@@ -94,22 +106,47 @@ def prepare(
     return Program(staged, env, draw, num_lanes)
 
 
-def play(program: Program, drawn: list, t: Array, carry: Carry) -> Any:
-    """Plays round t of all lanes; returns what the round returns, lane axis last."""
+def play(program: Program, drawn: list, t: Array, carry: Any) -> tuple[Any, Any]:
+    """Plays round t of all lanes; returns (carry, rest), lane axis last.
+
+    The carry is `narrow`, the rest is not.
+    """
     staged, num_lanes = program.staged, program.num_lanes
     env = program.env | dict(zip(staged.draw.gives, map(Lanes, drawn), strict=True))
     env[staged.inputs[2][0]] = t
-    env.update(zip(staged.inputs[4], map(Lanes, jax.tree.leaves(carry)), strict=True))
+    for var, leaf, same in zip(
+        staged.inputs[4], jax.tree.leaves(carry), staged.uniform, strict=True
+    ):
+        env[var] = leaf if same else Lanes(leaf)
     env = lanes.evaluate(staged.round.eqns, env, num_lanes)
-    outs = [lanes.spread(stages.read(env, var), num_lanes).value for var in staged.outs]
+    outs = [stages.read(env, var) for var in staged.outs]
+    outs = [
+        out if i < len(staged.uniform) and staged.uniform[i] else lanes.spread(out, num_lanes).value
+        for i, out in enumerate(outs)
+    ]
     return jax.tree.unflatten(staged.out_tree, outs)
 
 
+def narrow(program: Program, carry: Any) -> Any:
+    """Takes the lane axis off the uniform leaves of a carry."""
+    leaves, tree = jax.tree.flatten(carry)
+    pairs = zip(leaves, program.staged.uniform, strict=True)
+    return jax.tree.unflatten(tree, [leaf[..., 0] if same else leaf for leaf, same in pairs])
+
+
+def widen(program: Program, carry: Any) -> Any:
+    """Undoes `narrow`."""
+    leaves, tree = jax.tree.flatten(carry)
+    pairs = zip(leaves, program.staged.uniform, strict=True)
+    wide = [lanes.spread(leaf, program.num_lanes).value if same else leaf for leaf, same in pairs]
+    return jax.tree.unflatten(tree, wide)
+
+
 def zeros(program: Program) -> Any:
-    """Returns zeros of the shapes that `play` returns."""
+    """Returns zeros of the shapes of the rest that `play` returns."""
     avals = [var.aval for var in program.staged.outs]
     leaves = [jnp.zeros((*aval.shape, program.num_lanes), aval.dtype) for aval in avals]
-    return jax.tree.unflatten(program.staged.out_tree, leaves)
+    return jax.tree.unflatten(program.staged.out_tree, leaves)[1]
 
 
 def loop(

@@ -6,21 +6,34 @@ sorted by what they depend on, and each sort is evaluated where it costs least:
   shared   the data alone                     once a call
   seed     the run key                        once a call and seed
   lane     the point (and the run key)        once a call and lane
-  draw     the round number (and the run key) a chunk of rounds ahead, once a seed
+  draw     the run key and the round number   a chunk of rounds ahead, once a seed
   round    the carry, or several of the above in the round, for all lanes
 
-So examples, random words and whatever else hangs on the seed alone are computed once per seed and
-in wide vectors, though learners and streams are written for one lane and one round. The arithmetic
-is that of the traced round: nothing is reordered or approximated.
+Of what a learner makes of an example only that is computed ahead whose bits are the same everywhere
+(products, comparisons, whole numbers): a sum would have others than in the round, where a late
+answer needs it.
+
+What depends on nothing or on the round number alone is recomputed wherever it is read. So examples,
+random words and whatever else hangs on the seed alone are computed once per seed and in wide
+vectors, though learners and streams are written for one lane and one round. The arithmetic is that
+of the traced round: nothing is reordered or approximated.
+
+Parts of the carry that begin equal in all lanes, that only the round number and their like change,
+and that no floating number is made of (the place in a ring) are *uniform*: the round computes them
+once, for all lanes.
 """
 
+import functools
+import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 from jax.extend import core as jex
 
-SEED, TIME, LANE, CARRY = 1, 2, 4, 8
+SEED, TIME, LANE, CARRY, EXAMPLE, UNIFORM = 1, 2, 4, 8, 16, 32
+_FREE = ("nothing", "time")  # recomputed where they are read
 
 _CALLS = {
     "jit": "jaxpr",
@@ -38,6 +51,21 @@ _ELEMENTWISE = frozenset(
 )
 
 
+_PRODUCTS = ("mul", "integer_pow", "square")
+MINUS_ZERO = "minus zero"  # the key of -0.0 in an environment
+
+_SAME_ANYWHERE = frozenset(
+    """
+    abs broadcast_in_dim concatenate convert_element_type copy dynamic_slice gather max min
+    mul neg pad reshape rev select_n sign slice squeeze stop_gradient transpose
+    """.split()
+)
+
+_drawn = jex.Primitive("drawn")
+_drawn.def_impl(lambda leaf: leaf)
+_drawn.def_abstract_eval(lambda leaf: leaf)
+
+
 class Stage(NamedTuple):
     """Equations in order, the variables they read from elsewhere, those that others read."""
 
@@ -50,6 +78,7 @@ class Stages(NamedTuple):
     """A round in five stages; see the module's docstring. `out_tree` is that of the round."""
 
     inputs: tuple  # the variables of (data, key, time, point, carry), a tuple each
+    uniform: tuple  # which leaves of the carry are
     constants: dict
     shared: Stage
     seed: Stage
@@ -60,8 +89,15 @@ class Stages(NamedTuple):
     out_tree: Any
 
 
+def drawn(example: Any) -> Any:
+    """Marks the leaves of an example: what is made of them is the learner's and the oracle's."""
+    return jax.tree.map(_drawn.bind, example)
+
+
 def bind(eqn: Any, values: Sequence[Any]) -> list:
     """Evaluates one equation."""
+    if eqn.primitive is _drawn:
+        return list(values)
     with eqn.ctx.manager:
         out = eqn.primitive.bind(*values, **eqn.primitive.get_bind_params(eqn.params))
     return list(out) if eqn.primitive.multiple_results else [out]
@@ -76,46 +112,63 @@ def evaluate(eqns: Sequence[Any], env: dict) -> dict:
     """Returns `env` with the results of `eqns`, evaluated in order."""
     env = dict(env)
     for eqn in eqns:
-        values = bind(eqn, [read(env, var) for var in eqn.invars])
+        values = rounded(eqn, bind(eqn, [read(env, var) for var in eqn.invars]), env)
         env.update(zip(eqn.outvars, values, strict=True))
     return env
 
 
-def split(function: Any, *args: Any) -> Stages:
-    """Traces `function(data, key, time, point, carry)` once and sorts its equations.
+def rounded(eqn: Any, values: list, env: dict) -> list:
+    """Rounds a product before anything is added to it.
+
+    The compiler would fuse some products with some sums, and which ones depends on what else is
+    computed: on the metrics, on a delay. Here -0.0, whose value it does not know, is added first:
+    at no cost, since that makes one fused instruction with the result of the product alone.
+    """
+    if eqn.primitive.name in _PRODUCTS and MINUS_ZERO in env:
+        (value,) = values
+        if jnp.issubdtype(value.dtype, jnp.floating):
+            return [value + env[MINUS_ZERO].astype(value.dtype)]
+    return values
+
+
+def same_everywhere(function: Any, data: Any, key: Any, point: Any) -> tuple[bool, ...]:
+    """Returns which leaves of `function(data, key, point)` depend on neither key nor point."""
+    jaxpr = _flat_jaxpr(function, data, key, point)[0].jaxpr
+    inputs = _grouped(jaxpr.invars, (data, key, point))
+    depends, _ = _dependencies(jaxpr, inputs, (0, SEED, LANE))
+    return tuple(not _bits(depends, var) for var in jaxpr.outvars)
+
+
+def split(function: Any, *args: Any, starts_equal: Sequence[bool] = ()) -> Stages:
+    """Traces `function(data, key, time, point, carry) -> (carry, rest)` once, sorts its equations.
 
     Args:
       function: one round for one lane.
       args: its five arguments for one lane: arrays, tracers or ShapeDtypeStructs.
+      starts_equal: for each leaf of the carry whether all lanes begin with the same value; by
+        default none does.
 
     Returns:
       The stages, with every call inlined.
     """
     closed, out_tree = _flat_jaxpr(function, *args)
     jaxpr = closed.jaxpr
-    counts = [len(jax.tree.leaves(arg)) for arg in args]
-    inputs, start = [], 0
-    for count in counts:
-        inputs.append(tuple(jaxpr.invars[start : start + count]))
-        start += count
-
-    depends: dict = {}  # variable -> set of bits; None: on nothing at all
-    for var in jaxpr.constvars:
-        depends[var] = None
-    for group, bit in zip(inputs, (0, SEED, TIME, LANE, CARRY), strict=True):
-        depends.update(dict.fromkeys(group, bit))
+    inputs = _grouped(jaxpr.invars, args)
+    uniform = tuple(starts_equal) or (False,) * len(inputs[-1])
+    while True:
+        of_carry = [UNIFORM << i if same else CARRY for i, same in enumerate(uniform)]
+        depends, homes = _dependencies(jaxpr, inputs, (0, SEED, TIME, LANE, of_carry))
+        if not any(uniform):
+            break
+        after = [_bits(depends, out) & (SEED | LANE | CARRY) for out in jaxpr.outvars]
+        floats = _become_floats(jaxpr, depends)
+        still = tuple(
+            same and not after[i] and not floats & of_carry[i] for i, same in enumerate(uniform)
+        )
+        if still == uniform:
+            break
+        uniform = still
     home = {var: _home(bits) for var, bits in depends.items()}
-    homes = []
-    for eqn in jaxpr.eqns:
-        known = [depends[var] for var in eqn.invars if not isinstance(var, jex.Literal)]
-        known = [bits for bits in known if bits is not None]
-        bits = None
-        for other in known:
-            bits = other if bits is None else bits | other
-        homes.append(_home(bits))
-        for var in eqn.outvars:
-            depends[var] = bits
-            home[var] = homes[-1]
 
     stored = _stored(jaxpr, home)
     outs = tuple(jaxpr.outvars)
@@ -126,19 +179,22 @@ def split(function: Any, *args: Any) -> Stages:
         needed, mine = dict(wanted[name]), []
         for eqn, where in zip(reversed(jaxpr.eqns), reversed(homes), strict=True):
             hit = any(var in needed for var in eqn.outvars)
-            if hit and (
-                where in (name, "nothing") or not all(var in stored for var in eqn.outvars)
-            ):
+            if hit and (where in (name, *_FREE) or not all(var in stored for var in eqn.outvars)):
                 mine.append(eqn)
                 needed.update((v, None) for v in eqn.invars if not isinstance(v, jex.Literal))
         made = {var for eqn in mine for var in eqn.outvars}
-        reads = tuple(var for var in needed if var not in made and home[var] != "nothing")
+        reads = tuple(
+            var
+            for var in needed
+            if var not in made and (home[var] not in _FREE or var in inputs[2])
+        )
         for var in reads:
             if var not in _flat(inputs):
                 wanted[home[var]][var] = None
         stages[name] = Stage(tuple(reversed(mine)), reads, tuple(wanted[name]))
     return Stages(
-        inputs=tuple(inputs),
+        inputs=inputs,
+        uniform=uniform,
         constants=dict(zip(jaxpr.constvars, closed.consts, strict=True)),
         outs=outs,
         out_tree=out_tree,
@@ -165,16 +221,72 @@ def _flat_jaxpr(function: Any, *args: Any) -> tuple[jex.ClosedJaxpr, Any]:
 _ORDER = ("shared", "seed", "lane", "draw", "round")
 
 
+def _grouped(variables: Sequence[Any], args: Sequence[Any]) -> tuple:
+    """The variables of the leaves of each argument."""
+    rest = iter(variables)
+    return tuple(tuple(next(rest) for _ in jax.tree.leaves(arg)) for arg in args)
+
+
+def _dependencies(jaxpr: Any, inputs: Sequence[tuple], bits: Sequence[Any]) -> tuple[dict, list]:
+    """Returns variable -> what it depends on (None: nothing, not even data), and each home."""
+    depends: dict = dict.fromkeys(jaxpr.constvars)
+    for group, of_group in zip(inputs, bits, strict=True):
+        each = of_group if isinstance(of_group, list) else [of_group] * len(group)
+        depends.update(zip(group, each, strict=True))
+    homes = []
+    for eqn in jaxpr.eqns:
+        known = {depends[var] for var in eqn.invars if not isinstance(var, jex.Literal)} - {None}
+        union = functools.reduce(operator.or_, known) if known else None
+        if eqn.primitive is _drawn and union:
+            union |= EXAMPLE
+        elif union and union & EXAMPLE and not _is_same_anywhere(eqn):
+            union |= CARRY
+        depends.update(dict.fromkeys(eqn.outvars, union))
+        homes.append(_home(union))
+    return depends, homes
+
+
+def _is_same_anywhere(eqn: Any) -> bool:
+    if eqn.primitive.name in _SAME_ANYWHERE:
+        return True
+    has_body = any("jaxpr" in name or name == "branches" for name in eqn.params)
+    return not has_body and not any(
+        jnp.issubdtype(var.aval.dtype, jnp.inexact) for var in eqn.outvars
+    )
+
+
+def _become_floats(jaxpr: Any, depends: dict) -> int:
+    """Returns what whole numbers that are the same in all lanes become floating ones depend on.
+
+    Arithmetic with such a number would have other bits than with one that lanes hold apart (XLA
+    divides by a shared number otherwise), and a learner has both, without and with a delay.
+    """
+    bits = 0
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name in ("convert_element_type", "bitcast_convert_type"):
+            of_input = _bits(depends, eqn.invars[0])
+            becomes = jnp.issubdtype(eqn.outvars[0].aval.dtype, jnp.inexact)
+            bits |= of_input if becomes and not of_input & (SEED | LANE | CARRY) else 0
+    return bits
+
+
+def _bits(depends: dict, var: Any) -> int:
+    return 0 if isinstance(var, jex.Literal) else depends[var] or 0
+
+
 def _home(bits: int | None) -> str:
     if bits is None:
         return "nothing"
+    bits &= ~EXAMPLE
+    if bits == TIME:
+        return "time"
     if bits == 0:
         return "shared"
     if bits == SEED:
         return "seed"
     if bits in (LANE, LANE | SEED):
         return "lane"
-    if bits in (TIME, TIME | SEED):
+    if bits == TIME | SEED:
         return "draw"
     return "round"
 
@@ -199,7 +311,7 @@ def _stored(jaxpr: Any, home: dict) -> set:
     made_of: dict = {}
     stored = set(home)
     for eqn in jaxpr.eqns:
-        ins = [v for v in eqn.invars if not isinstance(v, jex.Literal) and home[v] != "nothing"]
+        ins = [v for v in eqn.invars if not isinstance(v, jex.Literal) and home[v] not in _FREE]
         if eqn.primitive.name in _ELEMENTWISE and len({home[v] for v in ins}) <= 1:
             parts = set().union(*(made_of.get(v, {v}) for v in ins))
             if sum(map(_size, parts)) < _size(eqn.outvars[0]):
@@ -214,7 +326,9 @@ def _inlined(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list:
     for eqn in jaxpr.eqns:
         values = [read(env, var) for var in eqn.invars]
         body = eqn.params.get(_CALLS.get(eqn.primitive.name, ""))
-        if body is None:
+        if eqn.primitive is _drawn:
+            out = [_drawn.bind(*values)]
+        elif body is None:
             out = bind(eqn, values)
         elif isinstance(body, jex.ClosedJaxpr):
             out = _inlined(body.jaxpr, body.consts, values)

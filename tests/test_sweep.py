@@ -123,7 +123,7 @@ def test_progress_bar_changes_no_bits_and_says_compiling_first(whole, capfd):
 
 
 def test_grid_of_fifty_and_any_number_of_rounds_compile_once():
-    traced = chex.assert_max_traces(make_dford, n=2)  # once to start, once to play
+    traced = chex.assert_max_traces(make_dford, n=3)  # to start; to play, begin and round
     chex.clear_trace_counter()
 
     def make(point, data):

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 
 from jonline import checks
 from jonline.core import Array, Learner
-from jonline.draws import bernoulli, uniform_index
+from jonline.draws import bernoulli, two_words, uniform_index
 from jonline.hypotheses import Hypothesis
 from jonline.ordinal.thresholds import (
     OrdinalState,
@@ -62,7 +62,8 @@ def label_prob(label: Array, greedy: Array, num_classes: int, explore: float | A
     """
     weight = jnp.maximum(greedy, num_classes + 1 - greedy) - jnp.abs(label - greedy)
     total = _cumulative(num_classes, greedy, num_classes)
-    return (1.0 - explore) * (label == greedy) + explore * (weight / total.astype(float))
+    exploit = jnp.where(label == greedy, 1.0 - explore, 0.0)
+    return exploit + explore * (weight / total.astype(float))
 
 
 def label_distribution(greedy: Array, num_classes: int, explore: float | Array) -> Array:
@@ -181,7 +182,7 @@ def dford(
     def predict(state, x, key):
         score = hypothesis.value(state.f, x)
         greedy = predict_label(score, state.thresholds, tie)
-        output = draw_label(jax.random.bits(key, (2,), jnp.uint32), greedy, num_classes, explore)
+        output = draw_label(two_words(key), greedy, num_classes, explore)
         return DfordPrediction(
             output=output,
             greedy=greedy,

@@ -1,0 +1,125 @@
+"""What the papers claim, held against what the experiments recorded: a ledger.
+
+One row for each claim that a paper's text makes in words or numbers: where it stands, the
+statistic and its test, the value, and a verdict: `holds`, `does not hold`, or `cannot be tested
+here`. Writes `claims.md` and `claims.json`. It reads the records under `--results`, so the
+experiments come first; a claim whose records are missing says which to run. `--smoke` plays tiny
+versions of them itself, of which no verdict is drawn. `--seeds`, `--rounds` and `--windows` change
+nothing.
+"""
+
+import dataclasses
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+
+from experiments import _claims_a, _common, _ledger
+
+CLAIMS = _claims_a.CLAIMS
+SMOKE = _claims_a.SMOKE
+NEEDED = tuple(sorted({name for claim in CLAIMS for name in claim.needs}))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(_common.Options):
+    """Options of the ledger."""
+
+    results: Path = Path("results")
+    """Folder that holds the results of the experiments, each in a folder of its name."""
+
+
+def main(options: Options) -> None:
+    """Judges every claim; writes the ledger."""
+    results = play(options) if options.smoke else options.results
+    records, sources = read(results)
+    smoke = [name for name, source in sources.items() if source["arguments"]["smoke"]]
+    notes = {name: other_protocol(name, source["arguments"]) for name, source in sources.items()}
+    rows = [row(claim, _ledger.settle(claim, records, smoke), notes) for claim in CLAIMS]
+    shown = [{name: one[name] for name in ("id", "verdict", "claim")} for one in rows]
+    folder = _common.write(options, table=rows, shown=shown)
+    _common.dump(folder / "claims.json", {"sources": sources, "claims": rows})
+    (folder / "claims.md").write_text(as_markdown(rows, sources), "utf-8")
+    print(f"wrote {folder / 'claims.json'}\nwrote {folder / 'claims.md'}")
+
+
+def play(options: Options) -> Path:
+    """Plays tiny versions of the experiments into the folder of the results; returns it."""
+    for name, few in SMOKE.items():
+        module = importlib.import_module(f"experiments.{name}")
+        shared = {"smoke": True, "key": options.key, "data": options.data}
+        module.main(module.Options(out=options.folder() / name, **shared, **few))
+    return options.folder()
+
+
+def read(results: Path) -> tuple[dict[str, xr.Dataset], dict[str, dict[str, Any]]]:
+    """Returns the records and the provenance of every experiment that left them."""
+    records, sources = {}, {}
+    for name in NEEDED:
+        folder = results / name
+        if not (folder / "records.nc").exists() or not (folder / "provenance.json").exists():
+            continue
+        with xr.open_dataset(folder / "records.nc", engine="h5netcdf") as file:
+            records[name] = file.load()
+        sources[name] = json.loads((folder / "provenance.json").read_text("utf-8"))
+    return records, sources
+
+
+def other_protocol(name: str, arguments: dict[str, Any]) -> str:
+    """Returns in what an experiment's options differ from its defaults, the paper's protocol."""
+    options = dataclasses.asdict(importlib.import_module(f"experiments.{name}").Options())
+    for apart in ("data", "out", "key", "windows"):
+        del options[apart]
+    changed = [
+        f"{option}={arguments[option]} instead of {value}"
+        for option, value in json.loads(json.dumps(options)).items()
+        if arguments[option] != value
+    ]
+    return f"{name} was played with {', '.join(changed)}" if changed else ""
+
+
+def row(claim: _ledger.Claim, verdict: _ledger.Verdict, notes: dict[str, str]) -> dict[str, str]:
+    """Returns a row of the ledger, with a note where an experiment was not played as published."""
+    reasons = [verdict.why, *(notes[name] for name in claim.needs if notes.get(name))]
+    verdict = verdict._replace(why="; ".join(reasons))
+    return {
+        "id": claim.id,
+        "claim": claim.claim,
+        "where": claim.where,
+        "test": claim.test,
+        **verdict._asdict(),
+    }
+
+
+def as_markdown(rows: list[dict[str, str]], sources: dict[str, dict[str, Any]]) -> str:
+    """Returns the ledger as a page: counts, where the numbers come from, a table."""
+    verdicts = [one["verdict"] for one in rows]
+    counts = (_ledger.HOLDS, _ledger.FAILS, _ledger.UNTESTED)
+    origin = [
+        {
+            "experiment": name,
+            "rounds": source["arguments"]["rounds"],
+            "seeds": source["arguments"]["seeds"],
+            "smoke": source["arguments"]["smoke"],
+            "commit": f"{source['commit']}{' (changed)' * bool(source['uncommitted_changes'])}",
+            "jax": source["environment"]["jax"],
+            "machine": f"{source['environment']['device']}, {source['environment']['system']}",
+        }
+        for name, source in sources.items()
+    ]
+    parts = [
+        "# What the papers claim, and what was found",
+        "; ".join(f"{count}: {verdicts.count(count)}" for count in counts) + ".",
+        "Intervals are 95 % over seeds unless a row says otherwise; differences are in classes.",
+        _table(origin) if origin else "No results were found.",
+        _table(rows),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(rows: list[dict[str, Any]]) -> str:
+    lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(row.values()) for row in rows)]
+    cells = [[str(cell).replace("|", "\\|").replace("\n", " ") for cell in line] for line in lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
