@@ -80,7 +80,9 @@ def prepare(
     seed_values = (keys, *jax.vmap(of_seed)(keys))
 
     def to_lanes(value):  # (seeds, ...) -> (..., lanes)
-        return jnp.repeat(jnp.moveaxis(value, 0, -1), num_points, -1, total_repeat_length=num_lanes)
+        value = jnp.moveaxis(value, 0, -1)
+        repeated = jnp.broadcast_to(value[..., None], (*value.shape, num_points))
+        return repeated.reshape(*value.shape[:-1], num_lanes)
 
     read_by_lanes = {*staged.lane.reads, *staged.round.reads}
     env = dict(shared)

@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.extend import core as jex
 
 SEED, TIME, LANE, CARRY, EXAMPLE, UNIFORM = 1, 2, 4, 8, 16, 32
@@ -170,7 +171,7 @@ def split(function: Any, *args: Any, starts_equal: Sequence[bool] = ()) -> Stage
         uniform = still
     home = {var: _home(bits) for var, bits in depends.items()}
 
-    stored = _stored(jaxpr, home)
+    stored = _stored(jaxpr, home, depends)
     outs = tuple(jaxpr.outvars)
     stages: dict = {}
     wanted: dict = {name: {} for name in _ORDER}  # ordered sets
@@ -214,8 +215,38 @@ def _flat_jaxpr(function: Any, *args: Any) -> tuple[jex.ClosedJaxpr, Any]:
         return function(*jax.tree.unflatten(tree, leaves))
 
     closed, out_shape = jax.make_jaxpr(of_leaves, return_shape=True)(*flat)
-    flattened = jax.make_jaxpr(lambda *leaves: _inlined(closed.jaxpr, closed.consts, leaves))
-    return flattened(*flat), jax.tree.structure(out_shape)
+    flattened = jax.make_jaxpr(lambda *leaves: _inlined(closed.jaxpr, closed.consts, leaves))(*flat)
+    return _without_repeats(flattened), jax.tree.structure(out_shape)
+
+
+def _without_repeats(closed: jex.ClosedJaxpr) -> jex.ClosedJaxpr:
+    """Computes once what several equations compute, `value(f, x)` in predict and update say."""
+    seen: dict = {}
+    same: dict = {}  # variable -> the earlier one with its value
+
+    def renamed(var):
+        return var if isinstance(var, jex.Literal) else same.get(var, var)
+
+    def of_operand(var):
+        if isinstance(var, jex.Literal):
+            value = np.asarray(var.val)
+            return value.dtype, value.shape, value.tobytes()
+        return var
+
+    eqns = []
+    for eqn in closed.jaxpr.eqns:
+        eqn = eqn.replace(invars=[renamed(var) for var in eqn.invars])
+        key = (eqn.primitive, *map(of_operand, eqn.invars), *sorted(eqn.params.items()))
+        try:
+            earlier = seen.setdefault(key, eqn) if not eqn.effects else eqn
+        except TypeError:  # a parameter that cannot be compared
+            earlier = eqn
+        if earlier is eqn:
+            eqns.append(eqn)
+        else:
+            same.update(zip(eqn.outvars, earlier.outvars, strict=True))
+    outvars = [renamed(var) for var in closed.jaxpr.outvars]
+    return closed.replace(jaxpr=closed.jaxpr.replace(eqns=eqns, outvars=outvars))
 
 
 _ORDER = ("shared", "seed", "lane", "draw", "round")
@@ -302,11 +333,12 @@ def _size(var: Any) -> int:
     return size * getattr(var.aval.dtype, "itemsize", 8)
 
 
-def _stored(jaxpr: Any, home: dict) -> set:
+def _stored(jaxpr: Any, home: dict, depends: dict) -> set:
     """The variables worth handing from a stage to a later one; others are recomputed there.
 
     A result of cheap elementwise equations is recomputed wherever what it is made of takes less
-    room than itself: masks, one-hot rows, broadcasts.
+    room than itself: masks, one-hot rows, broadcasts. What a learner makes of an example is so too
+    where it takes the same room, since the round reads the example anyhow.
     """
     made_of: dict = {}
     stored = set(home)
@@ -314,7 +346,8 @@ def _stored(jaxpr: Any, home: dict) -> set:
         ins = [v for v in eqn.invars if not isinstance(v, jex.Literal) and home[v] not in _FREE]
         if eqn.primitive.name in _ELEMENTWISE and len({home[v] for v in ins}) <= 1:
             parts = set().union(*(made_of.get(v, {v}) for v in ins))
-            if sum(map(_size, parts)) < _size(eqn.outvars[0]):
+            room = _size(eqn.outvars[0]) + bool(_bits(depends, eqn.outvars[0]) & EXAMPLE)
+            if sum(map(_size, parts)) < room:
                 made_of[eqn.outvars[0]] = parts
                 stored.discard(eqn.outvars[0])
     return stored

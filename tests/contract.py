@@ -155,7 +155,7 @@ def _check_bits(case: Case) -> None:
 
 def _check_delays(case: Case) -> None:
     """Delay 0 has the bits of no delay; one beyond the last round leaves the initial state."""
-    settings, T = _settings(case), case.num_rounds
+    settings, T = _settings(case) | {"num_seeds": 8}, case.num_rounds
 
     def late(delay):
         def make(point, data):
@@ -163,20 +163,22 @@ def _check_delays(case: Case) -> None:
             return learner, environment._replace(delay=delay(point))
 
         grid = jonline.product_grid(delay=[0, T])
-        return jonline.sweep(make, case.metrics, grid, num_seeds=1, **settings)
+        return jonline.sweep(make, case.metrics, grid, **settings)
 
-    now = jonline.run(case.make, case.metrics, case.point, **settings)
+    here = {name: [value] for name, value in case.point.items()}
+    now = jonline.sweep(case.make, case.metrics, here, **settings)
     fixed = late(lambda point: delays.fixed(point["delay"], max_rounds=T))
     variable = late(lambda point: delays.table(np.zeros(T, int), max_rounds=2))
     for result in (fixed, variable):
         for name, sums in now.records.items():
             np.testing.assert_array_equal(result.records[name][0], sums[0], name)
-        chex.assert_trees_all_equal(_lane(result.states, 0, 0), _lane(now.states, 0, 0))
-        assert result.undelivered[0, 0] == 0
+        first = [jax.tree.map(lambda leaf: leaf[0], r.states) for r in (result, now)]
+        chex.assert_trees_all_equal(*first)
+        assert not result.undelivered[0].any()
     learner, _ = case.make(case.point, case.data)
     key = jax.random.fold_in(jax.random.fold_in(jax.random.key(11), 0), 0)
     chex.assert_trees_all_equal(_lane(fixed.states, 1, 0), learner.init(key))
-    assert fixed.undelivered[1, 0] == T
+    assert (fixed.undelivered[1] == T).all()
 
 
 def _made(case: Case) -> tuple[Learner, jonline.Environment]:
@@ -203,7 +205,7 @@ def _check_square_roots(case: Case) -> None:
     roots = {var for eqn in eqns if eqn.primitive.name == "sqrt" for var in eqn.outvars}
     for eqn in eqns:
         assert eqn.primitive.name != "rsqrt", "write a / maximum(sqrt(b), tiny), not rsqrt(b)"
-        bare = eqn.primitive.name == "div" and eqn.invars[1] in roots
+        bare = eqn.primitive.name == "div" and any(eqn.invars[1] is root for root in roots)
         assert not bare, "write a / maximum(sqrt(b), tiny), not a / sqrt(b)"
 
 

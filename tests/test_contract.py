@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jonline import Environment, hypotheses, metrics, oracles, ordinal, streams
+from jonline import Environment, hypotheses, kernels, metrics, oracles, ordinal, streams
 from jonline.core import Example
 from jonline.data import synthetic
 from tests.contract import Case, check_learner, check_oracle, check_stream
@@ -26,9 +26,10 @@ def case(learner, oracle, **point):
     return Case(make, point, table(), metrics.ordinal)
 
 
-def dford(**options):
+def dford(hypothesis=None, **options):
+    hypothesis = hypotheses.linear(N) if hypothesis is None else hypothesis
     return lambda reg, explore, clip: ordinal.dford(
-        hypotheses.linear(N), K, reg=reg, explore=explore, clip=clip, **options
+        hypothesis, K, reg=reg, explore=explore, clip=clip, **options
     )
 
 
@@ -36,6 +37,20 @@ LEARNERS = {
     "dford": case(dford(), oracles.directional(), reg=2.0, explore=0.5, clip=4.0),
     "dford, random start": case(
         dford(init="random", tie="<="), oracles.directional(), reg=2.0, explore=0.5, clip=4.0
+    ),
+    "dford, kernel": case(
+        dford(hypotheses.kernel(kernels.gaussian(1.0), 20, N)),
+        oracles.directional(),
+        reg=2.0,
+        explore=0.5,
+        clip=4.0,
+    ),
+    "dford, monomials": case(
+        dford(hypotheses.polynomial(N, degree=2, budget=20)),
+        oracles.directional(),
+        reg=2.0,
+        explore=0.5,
+        clip=4.0,
     ),
     "prank": case(
         lambda reg: ordinal.prank(hypotheses.linear(N), K, reg=reg), oracles.label(), reg=2.0

@@ -327,3 +327,41 @@ def test_dtypes_are_kept_under_x64():
         kinds = [str(leaf.dtype) for leaf in found]
         assert kinds == ["float64", "int32", "int32", "float32"]
         assert {str(var.aval.dtype) for var in staged.draw.gives} == {"float64"}
+
+
+def test_of_an_example_only_what_has_the_same_bits_everywhere_is_computed_ahead():
+    def one_round(data, key, t, point, carry):
+        x = jax.random.uniform(jax.random.fold_in(key, t), (3,))
+        teacher = jnp.sum(x * x)  # the stream's: ahead
+        x, y = stages.drawn((x, teacher > 1))
+        square, norm = x * x, jnp.sum(x * x)
+        return carry[0] + square * norm + jnp.exp(x) * y, carry[1]
+
+    names, staged = check(one_round, *ARGS)
+    assert names["draw"].count("reduce_sum") == 1 and names["round"].count("reduce_sum") == 1
+    assert "exp" in names["round"] and "gt" in names["draw"]
+
+
+def test_products_are_rounded_before_they_are_added_to():
+    a, b, c = (np.float32(v) for v in (1 + 2**-12, 1 + 2**-12, -1 - 2**-11))
+    closed = stages.inlined(lambda a, b, c: a * b + c, a, b, c)
+
+    def evaluated(minus_zero, *values):
+        env = dict(zip(closed.jaxpr.invars, values, strict=True))
+        env[stages.MINUS_ZERO] = minus_zero
+        env = stages.evaluate(closed.jaxpr.eqns, env)
+        return env[closed.jaxpr.outvars[0]]
+
+    values = [jnp.full(16, value) for value in (a, b, c)]
+    sums = jax.jit(evaluated)(jnp.float32(-0.0), *values)
+    np.testing.assert_array_equal(sums, 0)  # fused it is 2^-24
+    fused = jax.jit(lambda a, b, c: a * b + c)(*values)
+    assert set(np.unique(fused)) <= {0.0, 2.0**-24}  # a compiler may do either
+
+
+def test_minus_zero_changes_no_number():
+    special = np.array([0.0, -0.0, np.inf, -np.inf, 2e-38, -2e-38, 3e38, 1.5], np.float32)
+    closed = stages.inlined(lambda x: x * np.float32(1), special)
+    env = {closed.jaxpr.invars[0]: special, stages.MINUS_ZERO: np.float32(-0.0)}
+    out = stages.evaluate(closed.jaxpr.eqns, env)[closed.jaxpr.outvars[0]]
+    np.testing.assert_array_equal(np.asarray(out).view(np.uint32), special.view(np.uint32))
