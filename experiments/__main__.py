@@ -14,6 +14,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 MOST_DEVICES = 4  # each compiles the programs for itself
+INTERRUPTED = 130  # exit status after Ctrl-C, as of a shell
 
 
 def names() -> list[str]:
@@ -45,9 +46,14 @@ def main(arguments: Sequence[str], *, own_process: bool = False) -> int:
     name, *rest = arguments
     if name not in names():
         return _fail(f"there is no experiment {name!r}\n{usage}")
+    written = []
     try:
         import tyro
 
+        from experiments import _common
+
+        written = _common.written
+        written.clear()
         module = importlib.import_module(f"experiments.{name}")
         options = tyro.cli(
             module.Options,
@@ -60,6 +66,7 @@ def main(arguments: Sequence[str], *, own_process: bool = False) -> int:
             import jonline
 
             jonline.configure(threads=1, host_devices=min(MOST_DEVICES, os.cpu_count() or 1))
+        options.folder()  # a bad one is found before anything is played
         module.main(options)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in ("jonline", "experiments"):
@@ -67,6 +74,10 @@ def main(arguments: Sequence[str], *, own_process: bool = False) -> int:
         return _fail(f'{name} needs the package {error.name}: pip install -e ".[all]"')
     except (ImportError, OSError, ValueError) as error:
         return _fail(str(error))
+    except KeyboardInterrupt:
+        what = "not all" if written else "nothing"
+        print(f"\ninterrupted; {what} was written", file=sys.stderr)  # below a bar
+        return INTERRUPTED
     return 0
 
 
@@ -76,4 +87,8 @@ def _fail(message: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], own_process=True))
+    status = main(sys.argv[1:], own_process=True)
+    if status == INTERRUPTED:  # without waiting for threads that still play
+        sys.stdout.flush()
+        os._exit(status)
+    sys.exit(status)

@@ -3,8 +3,11 @@
 import csv
 import dataclasses
 import json
+import os
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +21,8 @@ CHECKOUT = Path(__file__).parents[1]
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito 2008
 
 Row = Mapping[str, Any]
+
+written: list[Path] = []  # files that `save` has put in place
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,18 +40,20 @@ class Options:
     key: int = 0
     """Seed of the root random key."""
     data: Path | None = None
-    """Folder with the data files. Default: $JONLINE_DATA, else the cache, else a download."""
+    """Folder with the data files. Default: $JONLINE_DATA, else the cache, else a download; a smoke
+    run makes up its data instead."""
     out: Path | None = None
-    """Folder for the results, made if it is missing. Default: results/NAME."""
+    """Folder for the results, made if it is missing. Default: results/NAME, or results/NAME-smoke
+    of a smoke run."""
 
     def __post_init__(self):
         for name in ("seeds", "rounds", "windows"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be >= 1, got {getattr(self, name)}")
+                raise ValueError(f"--{name} must be >= 1, got {getattr(self, name)}")
         if self.key < 0:
-            raise ValueError(f"key must be >= 0, got {self.key}")
+            raise ValueError(f"--key must be >= 0, got {self.key}")
         if self.data is not None and not self.data.is_dir():
-            raise ValueError(f"data must be a folder that exists, got {self.data}")
+            raise ValueError(f"--data must be a folder that exists, got {self.data}")
         if not self.smoke and self.rounds % self.windows:
             below = self.rounds // self.windows * self.windows
             nearest = f"{below} or {below + self.windows}" if below else f"{self.windows}"
@@ -70,10 +77,20 @@ class Options:
         return self.rounds // self.windows
 
     def folder(self) -> Path:
-        """Returns the folder for the results, made if it was missing."""
-        name = type(self).__module__.rpartition(".")[2]
+        """Returns the folder for the results, made if it was missing.
+
+        Raises:
+          ValueError: if no file can be made there.
+        """
+        name = type(self).__module__.rpartition(".")[2] + "-smoke" * self.smoke
         folder = Path("results") / name if self.out is None else self.out
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=folder).close()
+        except OSError as error:
+            raise ValueError(
+                f"--out must be a folder to write in, got {folder} ({error.strerror})"
+            ) from error
         return folder
 
 
@@ -137,7 +154,7 @@ def write(
     checksums: Mapping[str, str] | None = None,
     shown: Sequence[Row] | None = None,
 ) -> Path:
-    """Writes what an experiment leaves, and prints the table and where the rest lies.
+    """Prints the table, and writes what an experiment leaves.
 
     Args:
       options: the options it ran under.
@@ -151,21 +168,36 @@ def write(
       The folder.
     """
     folder = options.folder()
-    written = ["table.csv", "provenance.json"]
-    with open(folder / "table.csv", "w", newline="", encoding="utf-8") as file:
+    print(as_text(table if shown is None else shown))
+    save(folder / "table.csv", partial(_write_csv, table))
+    if records is not None:
+        save(folder / "records.nc", partial(records.to_netcdf, engine="h5netcdf"))
+    if figure is not None:
+        save(folder / "figure.png", partial(figure.savefig, dpi=160))
+    dump(folder / "provenance.json", provenance(options, checksums or {}))
+    return folder
+
+
+def save(path: Path, write: Callable[[Path], Any]) -> None:
+    """Lets `write` make a file beside `path`, puts it in the place of `path`, and says so.
+
+    Whatever goes wrong, what lies at `path` is whole.
+    """
+    unfinished = path.with_name(f"unfinished-{os.getpid()}-{path.name}")
+    try:
+        write(unfinished)
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    written.append(path)
+    print(f"wrote {path}")
+
+
+def _write_csv(table: Sequence[Row], path: Path) -> None:
+    with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(table[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(table)
-    if records is not None:
-        records.to_netcdf(folder / "records.nc", engine="h5netcdf")
-        written.append("records.nc")
-    if figure is not None:
-        figure.savefig(folder / "figure.png", dpi=160)
-        written.append("figure.png")
-    dump(folder / "provenance.json", provenance(options, checksums or {}))
-    print(as_text(table if shown is None else shown))
-    print("\n".join(f"wrote {folder / name}" for name in written))
-    return folder
 
 
 def provenance(options: Options, checksums: Mapping[str, str]) -> dict[str, Any]:
@@ -184,7 +216,8 @@ def provenance(options: Options, checksums: Mapping[str, str]) -> dict[str, Any]
 
 def dump(path: Path, value: Any) -> None:
     """Writes `value` as JSON, what JSON does not know as its `str`."""
-    path.write_text(json.dumps(value, indent=2, sort_keys=True, default=str) + "\n", "utf-8")
+    text = json.dumps(value, indent=2, sort_keys=True, default=str) + "\n"
+    save(path, lambda to: to.write_text(text, "utf-8"))
 
 
 def as_text(table: Iterable[Row]) -> str:

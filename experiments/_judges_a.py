@@ -28,7 +28,6 @@ from experiments._ledger import (
     slowdown,
 )
 from jonline import hypotheses, kernels, ordinal
-from jonline.ordinal import theory
 
 EQUAL = 0.01  # "equal": worse by less than this
 SMALL = 0.1  # "a very small margin", "comparably"; a "considerable margin" is more
@@ -367,7 +366,7 @@ def regret_of(records: Records, name: str) -> tuple[np.ndarray, np.ndarray, np.n
     """Returns DFORD's regrets (seeds, windows) in `dford_curves`, the rounds, and the bound."""
     one, task = run(records, name, "DFORD"), _protocol.TASKS[name]
     rounds = one["round"].values
-    bound = theory.regret_bound(
+    bound = ordinal.regret_bound(
         int(one["num_classes"]), float(one["sq_radius"]), rounds, **task.point
     )
     return one["regularised_loss"].values.astype(np.float64).cumsum(axis=-1), rounds, bound

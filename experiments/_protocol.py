@@ -17,8 +17,6 @@ from experiments import _common
 from jonline import data as datasets
 from jonline import hypotheses, oracles, ordinal, streams
 
-LONG = 100_000  # rounds from which a sweep takes seconds and shows its progress
-
 Scaling = Literal["default", "unscaled", "standardise", "min_max", "unit"]
 Learner = Literal["DFORD", "DFORD, printed clip", "PRank", "PRIL"]
 
@@ -217,7 +215,7 @@ def sweep(
             key=jax.random.key(options.key),
             record_every=options.record_every,
             devices=[device],
-            progress=options.rounds >= LONG,
+            progress=True,
         )
 
     return play
@@ -243,7 +241,7 @@ def play_all(sweeps: Mapping[Any, Callable]) -> dict[Any, jonline.SweepResult]:
     try:
         return dict(zip(sweeps, pool.map(play, sweeps.values()), strict=True))
     finally:
-        pool.shutdown(cancel_futures=True)
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def records(results: Mapping[tuple[str, str], jonline.SweepResult]) -> xr.Dataset:

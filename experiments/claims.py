@@ -29,6 +29,9 @@ class Options(_common.Options):
 
     results: Path = Path("results")
     """Folder that holds the results of the experiments, each in a folder of its name."""
+    data: Path | None = None
+    """Folder with the data files of a smoke run, which else makes them up; it changes nothing where
+    the ledger is read from results."""
 
 
 def main(options: Options) -> None:
@@ -41,8 +44,8 @@ def main(options: Options) -> None:
     shown = [{name: one[name] for name in ("id", "verdict", "claim")} for one in rows]
     folder = _common.write(options, table=rows, shown=shown)
     _common.dump(folder / "claims.json", {"sources": sources, "claims": rows})
-    (folder / "claims.md").write_text(as_markdown(rows, sources), "utf-8")
-    print(f"wrote {folder / 'claims.json'}\nwrote {folder / 'claims.md'}")
+    page = as_markdown(rows, sources)
+    _common.save(folder / "claims.md", lambda to: to.write_text(page, "utf-8"))
 
 
 def play(options: Options) -> Path:

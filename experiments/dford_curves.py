@@ -21,8 +21,7 @@ import xarray as xr
 
 import jonline
 from experiments import _common, _protocol
-from jonline import metrics
-from jonline.ordinal import theory
+from jonline import metrics, ordinal
 
 PRINTED = "DFORD, printed clip"
 
@@ -67,17 +66,17 @@ def main(options: Options) -> None:
         table=table(sources, results),
         figure=draw(options, sources, results),
         records=joint,
-        checksums={name: source.content for name, source in sources.items()},
+        checksums={source.title: source.content for source in sources.values()},
     )
     if "DFORD" in options.learners:
-        draw_regret(sources, joint).savefig(folder / "regret.png", dpi=160)
-        print(f"wrote {folder / 'regret.png'}")
+        regret = draw_regret(sources, joint)
+        _common.save(folder / "regret.png", partial(regret.savefig, dpi=160))
 
 
 def measure(source: _protocol.Source):
     """Returns the metrics: those of ordinal regression, and the regularised loss."""
     hypothesis, _ = _protocol.space(source.task, source.table)
-    regularised = theory.regularised_loss_metric(source.task.reg, hypothesis)
+    regularised = ordinal.regularised_loss_metric(source.task.reg, hypothesis)
 
     def both(example, prediction, feedback, state):
         loss = regularised(example, prediction, feedback, state)["regularised_loss"]
@@ -168,7 +167,7 @@ def draw_regret(sources: dict, joint: xr.Dataset):
     for panel, (name, source) in zip(axes, sources.items(), strict=True):
         run = _protocol.select(joint, name, "DFORD")
         total = run["regularised_loss"].values.astype(np.float64).cumsum(axis=-1)
-        bound = theory.regret_bound(
+        bound = ordinal.regret_bound(
             int(run["num_classes"]), float(run["sq_radius"]), rounds, **source.task.point
         )
         _common.plot_curve(panel, rounds, total, colour=_common.COLOURS[0], label="DFORD")

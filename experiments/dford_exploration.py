@@ -45,6 +45,7 @@ PUBLISHED = {  # rows of table 2: loss after 1 000, …, 10 000 rounds for each 
     ),
 }
 EVERY = 1_000  # rounds between two published numbers
+MADE_UP = "made up"  # the protocol of a smoke run without data
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,7 +90,7 @@ def distance(name: str, loss: np.ndarray, rounds: np.ndarray) -> float:
 def protocols(options: Options, name: str):
     """Yields the name and the data of each protocol of a data set."""
     if options.smoke and options.data is None:
-        yield "made up", _protocol.made_up()
+        yield MADE_UP, _protocol.made_up()
         return
     for scaling in options.scalings:
         scale = _protocol.SCALINGS[scaling]
@@ -157,11 +158,12 @@ def main(options: Options) -> None:
         shown=[row for row in rows if row["round"] == rounds[-1]],
         figure=draw(rounds, list(nearest.values())),
         records=_protocol.records({k: v for one in played for k, v in one.sweeps.items()}),
-        checksums={one.name: one.sha256 for one in played},
+        checksums={one.title: one.sha256 for one in played},
     )
     for one in nearest.values():
         distance = one.distance(rounds)
-        print(f"nearest on {one.name}: {one.protocol} (mean difference {distance:.3f})")
+        if np.isfinite(distance):
+            print(f"nearest on {one.title}: {one.protocol} (mean difference {distance:.3f})")
 
 
 def at_published(curve: np.ndarray, rounds: np.ndarray) -> np.ndarray:
@@ -176,7 +178,7 @@ def table(one: Played, rounds: np.ndarray) -> list[dict]:
     for i, explore in enumerate(EXPLORES):
         for j, t in enumerate(rounds):
             row = {
-                "dataset": one.name,
+                "dataset": one.title,
                 "protocol": one.protocol,
                 "explore": explore,
                 "round": int(t),
@@ -199,9 +201,11 @@ def draw(rounds: np.ndarray, shown: list[Played]):
         for i, (explore, colour) in enumerate(zip(EXPLORES, _common.COLOURS, strict=False)):
             label = f"explore = {explore:g}"
             _common.plot_curve(panel, rounds, one.loss[i], colour=colour, label=label)
-            marks = EVERY * np.arange(1, 11)
-            panel.plot(marks, published[i], "o", color=colour, mfc="white", markersize=5)
-        panel.plot([], [], "o", color="0.3", mfc="white", label="paper")
+            if one.protocol != MADE_UP:
+                marks = EVERY * np.arange(1, 11)
+                panel.plot(marks, published[i], "o", color=colour, mfc="white", markersize=5)
+        if one.protocol != MADE_UP:
+            panel.plot([], [], "o", color="0.3", mfc="white", label="paper")
         panel.set(title=f"{one.title}\n{one.protocol}", xlabel="round", ylim=(0, None))
     axes[0, 0].set_ylabel("mean absolute error so far")
     axes[0, -1].legend(frameon=False, fontsize=8)

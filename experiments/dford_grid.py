@@ -22,7 +22,7 @@ import numpy as np
 
 import jonline
 from experiments import _common, _protocol
-from jonline import metrics
+from jonline import checks, metrics
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,6 +41,13 @@ class Options(_common.Options):
     """Data sets to play."""
     scaling: _protocol.Scaling = "default"
     """Scaling of the features. `unit`: standardised, then rows of norm 1."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        for reg in self.reg:
+            checks.positive("--reg", reg)
+        for explore in self.explore:
+            checks.probability("--explore", explore)
 
 
 def main(options: Options) -> None:
@@ -67,7 +74,7 @@ def main(options: Options) -> None:
         table=[row(sources[name], result) for name, result in played.items()],
         figure=draw(options, sources, played),
         records=_protocol.records(results),
-        checksums={name: source.content for name, source in sources.items()},
+        checksums={source.title: source.content for source in sources.values()},
     )
 
 

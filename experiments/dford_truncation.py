@@ -64,7 +64,7 @@ def main(options: Options) -> None:
         table=table(sources, results),
         figure=draw(options, sources, results),
         records=records(results),
-        checksums={name: source.content for name, source in sources.items()},
+        checksums={source.title: source.content for source in sources.values()},
     )
 
 

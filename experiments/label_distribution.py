@@ -7,6 +7,7 @@ Source: arXiv:2512.19550, eq. (7) and figure 1.
 """
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import xarray as xr
@@ -19,6 +20,8 @@ from jonline import ordinal
 class Options(_common.Options):
     """Options of the figure."""
 
+    data: Path | None = None
+    """Changes nothing here: a formula needs no data."""
     num_classes: int = 7
     """Number of labels K, >= 2."""
     explore: float = 0.7
@@ -29,12 +32,12 @@ class Options(_common.Options):
     def __post_init__(self):
         super().__post_init__()
         if self.num_classes < 2:
-            raise ValueError(f"num_classes must be >= 2, got {self.num_classes}")
+            raise ValueError(f"--num-classes must be >= 2, got {self.num_classes}")
         if not 0 <= self.explore <= 1:
-            raise ValueError(f"explore must be in [0, 1], got {self.explore}")
+            raise ValueError(f"--explore must be in [0, 1], got {self.explore}")
         for greedy in self.greedy:
             if not 1 <= greedy <= self.num_classes:
-                raise ValueError(f"greedy must be in 1…{self.num_classes}, got {greedy}")
+                raise ValueError(f"--greedy must be in 1…{self.num_classes}, got {greedy}")
 
 
 def main(options: Options) -> None:

@@ -1,23 +1,29 @@
 """DFORD, PRank and PRIL on a real data set: many seeds and hyperparameters in one sweep each.
 
 In 1000 evaluations students rated lecturers on four scales; the overall rating, 1 to 5, is learned
-one at a time. PRank is told the true rating, PRIL an interval with the true rating in it, and DFORD only
-whether the true rating is above the one it named. The data come inside the package skordinal, so
-`--data` changes nothing and no network is needed.
+one at a time. PRank is told the true rating, PRIL an interval with the true rating in it, and DFORD
+only whether the true rating is above the one it named. The data come inside the package skordinal,
+so `--data` changes nothing and no network is needed.
 
 DFORD is swept over `reg` x `explore`. From its zero start `reg` only scales the state, so curves
 that differ in `reg` alone coincide.
+
+Hearing less can win here. No threshold model fits these ratings, and PRank, which hears every
+label, moves its model in half of the rounds; PRIL, and DFORD with explore >= 0.6, do in a fifth.
+So PRank's model is shaken most, though its average over the second half of a run is as good as
+theirs. With labels that a threshold model fits, on the same features, PRank has the lowest loss.
 """
 
 import dataclasses
 from functools import partial
+from pathlib import Path
 
 import jax
 import numpy as np
 
 import jonline
 from experiments import _common, _packaged
-from jonline import hypotheses, metrics, oracles, ordinal, streams
+from jonline import checks, hypotheses, metrics, oracles, ordinal, streams
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,12 +34,22 @@ class Options(_common.Options):
     """Rounds of every run, a multiple of `windows`."""
     windows: int = 100
     """Points of every curve: sums are kept over this many equal parts of a run."""
+    data: Path | None = None
+    """Changes nothing here: the data come inside a package."""
     reg: tuple[float, ...] = (0.5, 1.0, 4.0, 16.0)
     """Regularisations, each > 0."""
     explore: tuple[float, ...] = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
     """Weights of the exploring part of DFORD's draw, each in [0, 1]."""
     clip: float = 10.0
     """Bound on the norm of DFORD's gradients, > 0."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        for reg in self.reg:
+            checks.positive("--reg", reg)
+        for explore in self.explore:
+            checks.probability("--explore", explore)
+        checks.require(self.clip > 0, "--clip", "be > 0", self.clip)
 
 
 def make_dford(point, data, *, clip: float):
@@ -85,6 +101,7 @@ def main(options: Options) -> None:
             num_seeds=options.seeds,
             key=jax.random.key(options.key),
             record_every=options.record_every,
+            progress=True,
         )
         for name, (make, grid) in sweeps.items()
     }
@@ -98,6 +115,10 @@ def main(options: Options) -> None:
         checksums={data.name: data.provenance.sha256},
     )
     print(f"shown: reg = {rows[0]['reg']}; table.csv has every value of reg")
+    print(
+        "hearing less can win here: no threshold model fits these ratings, and PRank, which hears "
+        "every label, moves its model most often (more in --help)"
+    )
 
 
 def table(results) -> list[dict]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jonline import checks, engine
+from jonline import checks, door, engine
 from jonline.engine import WIDTH
 from jonline.rounds import Make, Metrics
 
@@ -213,6 +213,16 @@ def check_history(num_points: int, num_seeds: int, num_windows: int, num_metrics
         )
 
 
+def check_stretch(num_rounds: int, size: int) -> None:
+    """Raises ValueError if a trace of rounds of `size` bytes would need more than MAX_HISTORY."""
+    if num_rounds * size > MAX_HISTORY:
+        raise ValueError(
+            f"the trace would need {num_rounds * size} bytes ({num_rounds} rounds x {size} for "
+            f"{WIDTH} lanes), more than {MAX_HISTORY}; use a stretch of at most "
+            f"{MAX_HISTORY // size} rounds"
+        )
+
+
 def _with_settings_of_here(work: Callable[[Any], None]) -> Callable[[Any], None]:
     """Takes what `jax.enable_x64` and its like have set in this thread along to another."""
     here = dict(jax.config.values)
@@ -270,7 +280,7 @@ def _note_bad(
             board.non_finite[found[:2]] = found
             new.append(found)
     if new:
-        at = {name: axis[new[0].point].item() for name, axis in job.grid.items()}
+        at = door.as_written({name: axis[new[0].point] for name, axis in job.grid.items()})
         begin = new[0].window * job.record_every
         warnings.warn(
             f"{len(new)} runs are not finite in {name!r}, the first at point {new[0].point} {at}, "

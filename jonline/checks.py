@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
@@ -11,29 +12,48 @@ def concrete(value: Any) -> np.ndarray | None:
     return None if isinstance(value, Tracer) else np.asarray(value)
 
 
+def plain(number: np.generic) -> Any:
+    """Returns a NumPy number as a Python one that shows no more digits than it has."""
+    return float(str(number)) if jnp.issubdtype(number.dtype, jnp.floating) else number.item()
+
+
 def require(ok: Any, name: str, rule: str, value: Any) -> None:
     """Raises ValueError "name must rule, got value" unless every entry of `ok` holds."""
     if not np.all(ok):
-        raise ValueError(f"{name} must {rule}, got {value}")
+        raise ValueError(f"{name} must {rule}, got {value!s}")
+
+
+def scalar(name: str, value: Any) -> np.ndarray | None:
+    """Returns one real number as a NumPy array of shape (), or None while it is being traced.
+
+    Raises:
+      TypeError: if it is not a number (a bool is none).
+      ValueError: if it is not one but several, traced or not.
+    """
+    array = value if isinstance(value, Tracer) else np.asarray(value)
+    if array.dtype.kind not in "iu" and not jnp.issubdtype(array.dtype, jnp.floating):
+        raise TypeError(f"{name} must be a number, got {value!r:.100}")
+    require(array.shape == (), name, "be a scalar", f"shape {array.shape}")
+    return concrete(value)
 
 
 def positive(name: str, value: Any) -> None:
-    """Raises ValueError unless a concrete `value` is finite and > 0."""
-    number = concrete(value)
+    """Raises ValueError unless a concrete `value` is finite and > 0; kinds as `scalar`."""
+    number = scalar(name, value)
     if number is not None:
         require((number > 0) & np.isfinite(number), name, "be > 0 and finite", value)
 
 
 def non_negative(name: str, value: Any) -> None:
-    """Raises ValueError unless a concrete `value` is finite and >= 0."""
-    number = concrete(value)
+    """Raises ValueError unless a concrete `value` is finite and >= 0; kinds as `scalar`."""
+    number = scalar(name, value)
     if number is not None:
         require((number >= 0) & np.isfinite(number), name, "be >= 0 and finite", value)
 
 
 def probability(name: str, value: Any) -> None:
-    """Raises ValueError unless a concrete `value` is in [0, 1]."""
-    number = concrete(value)
+    """Raises ValueError unless a concrete `value` is in [0, 1]; kinds as `scalar`."""
+    number = scalar(name, value)
     if number is not None:
         require((number >= 0) & (number <= 1), name, "be in [0, 1]", value)
 
@@ -42,14 +62,18 @@ def at_least(name: str, value: Any, least: int) -> None:
     """Raises unless `value` is a static Python int >= `least`.
 
     Raises:
-      TypeError: if it is traced or not an integer; it fixes a shape.
+      TypeError: if it is traced or not an integer.
       ValueError: if it is smaller than `least`.
     """
     if isinstance(value, (bool, Tracer)) or not isinstance(value, (int, np.integer)):
-        raise TypeError(
-            f"{name} must be a Python int, since it fixes a shape; got {type(value).__name__}"
-        )
+        raise TypeError(f"{name} must be a Python int, got {type(value).__name__} {value!s:.100}")
     require(value >= least, name, f"be >= {least}", value)
+
+
+def delay_bound(value: Any) -> None:
+    """Raises unless `value`, the bound of a delay, is a static Python int in 0…2^31 - 2."""
+    at_least("max_rounds", value, 0)
+    require(value < 2**31 - 1, "max_rounds", "be < 2^31 - 1", value)
 
 
 def labels(values: np.ndarray, num_classes: int) -> None:
@@ -62,6 +86,35 @@ def labels(values: np.ndarray, num_classes: int) -> None:
         )
 
 
+def unmasked(name: str, values: Any) -> None:
+    """Raises TypeError if `values` is a masked array, whose mask would be lost."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(
+            f"{name} must be without a mask, got {type(values).__name__}; pass "
+            f"{name}.astype(float).filled(numpy.nan) and drop such rows"
+        )
+
+
+def fits(name: str, values: np.ndarray, narrow: np.ndarray) -> None:
+    """Raises ValueError unless `narrow` holds the numbers of `values`: finite, integers unchanged.
+
+    It names row and column. Numbers that are not finite in `values` either are let pass.
+    """
+    if values.dtype == narrow.dtype:
+        return
+    is_float = jnp.issubdtype(values.dtype, jnp.floating)
+    bad = np.isfinite(values) & ~np.isfinite(narrow) if is_float else narrow != values
+    at = np.argwhere(bad)
+    if len(at):
+        value = values[tuple(at[0])]
+        raise ValueError(f"{name} must fit into {narrow.dtype}, got {value!s}{_place(at[0])}")
+
+
+def _place(at: np.ndarray) -> str:
+    places = ["", " in row {}", " in row {}, column {}"]
+    return places[len(at)].format(*at) if len(at) < 3 else f" in entry {tuple(at.tolist())}"
+
+
 def finite(name: str, values: np.ndarray) -> None:
     """Raises ValueError that names row and column unless every entry of `values` is finite."""
     with np.errstate(over="ignore", invalid="ignore"):
@@ -69,10 +122,8 @@ def finite(name: str, values: np.ndarray) -> None:
             return
     bad = np.argwhere(~np.isfinite(values))
     if len(bad):
-        at = bad[0].tolist()
-        places = ["", " in row {}", " in row {}, column {}"]
-        where = places[len(at)].format(*at) if len(at) < 3 else f" in entry {tuple(at)}"
+        value = values[tuple(bad[0])]
         raise ValueError(
-            f"{name} must be finite, got {values[tuple(at)]}{where} ({len(bad)} such "
+            f"{name} must be finite, got {value!s}{_place(bad[0])} ({len(bad)} such "
             "entries); jonline.data.drop_bad_rows leaves such rows out"
         )

@@ -84,11 +84,13 @@ class Delay(NamedTuple):
         0…max_rounds; 0 is at once.
       max_rounds: static bound on `sample`; it fixes the size of the ring of pending answers.
       is_fixed: True if `sample` gives the same number in every round of a run.
+      num_rounds: rounds for which `sample` is defined, 0…num_rounds - 1; None for all.
     """
 
     sample: Callable[[PRNGKey, Round], Array]
     max_rounds: int
     is_fixed: bool
+    num_rounds: int | None = None
 
 
 class Environment(NamedTuple):

@@ -14,31 +14,33 @@ from jonline import checks
 from jonline.core import Array, Delay
 
 
-def fixed(num_rounds: int | Array, *, max_rounds: int | None = None) -> Delay:
+def fixed(rounds: int | Array, *, max_rounds: int | None = None) -> Delay:
     """The same delay in every round.
 
     Args:
-      num_rounds: the delay D >= 0. It may be traced (a grid axis) if `max_rounds` is given.
-      max_rounds: static bound on D; by default D itself.
+      rounds: the delay D >= 0. It may be traced (a grid axis) if `max_rounds` is given.
+      max_rounds: static bound on D, < 2^31 - 1; by default D itself.
 
     Returns:
       A Delay with `is_fixed=True`.
 
     Raises:
-      TypeError: if `num_rounds` is not an integer, or traced without `max_rounds`.
-      ValueError: if it is negative or greater than `max_rounds`.
+      TypeError: if `rounds` is not an integer, or traced without `max_rounds`.
+      ValueError: if it is not one number, negative or greater than `max_rounds`.
     """
-    bound = _bound("num_rounds", num_rounds, max_rounds)
-    return Delay(lambda key, t: jnp.asarray(num_rounds, jnp.int32), bound, True)
+    shape = np.shape(rounds)
+    checks.require(shape == (), "delay", "be one number (table takes many)", f"shape {shape}")
+    bound = _bound(rounds, max_rounds)
+    return Delay(lambda key, t: jnp.asarray(rounds, jnp.int32), bound, True)
 
 
 def uniform(max_rounds: int) -> Delay:
     """Delays drawn uniformly from 0…max_rounds, independent over rounds.
 
     Raises:
-      TypeError, ValueError: if `max_rounds` is not a static integer >= 0.
+      TypeError, ValueError: if `max_rounds` is not a static integer in 0…2^31 - 2.
     """
-    checks.at_least("max_rounds", max_rounds, 0)
+    checks.delay_bound(max_rounds)
 
     def sample(key, t):
         del t
@@ -52,33 +54,39 @@ def table(rounds: np.ndarray | Array, *, max_rounds: int | None = None) -> Delay
 
     Args:
       rounds: (T,) integers >= 0; entry t is the delay of round t. A run must not be longer.
-      max_rounds: static bound on the entries; needed when `rounds` is traced (part of the data).
+      max_rounds: static bound on the entries, < 2^31 - 1; needed when `rounds` is traced (part of
+        the data).
 
     Returns:
       A Delay.
 
     Raises:
       TypeError: if the entries are not integers, or `rounds` is traced without `max_rounds`.
-      ValueError: if an entry is negative or greater than `max_rounds`; it names the round.
+      ValueError: if `rounds` is not (T,), or an entry is negative or greater than `max_rounds`; it
+        names the round.
     """
-    bound = _bound("rounds", rounds, max_rounds)
+    shape = np.shape(rounds)
+    checks.require(len(shape) == 1, "delay", "have shape (T,)", shape)
+    checks.require(shape[0] > 0, "delay", "have at least one entry", rounds)
+    bound = _bound(rounds, max_rounds)
     entries = jnp.asarray(rounds, jnp.int32)
-    return Delay(lambda key, t: entries[t], bound, False)
+    return Delay(lambda key, t: entries[t], bound, False, shape[0])
 
 
-def _bound(name: str, rounds: Any, max_rounds: int | None) -> int:
+def _bound(rounds: Any, max_rounds: int | None) -> int:
     """Checks delays, one or many, where they are concrete; returns a bound on them."""
+    if max_rounds is not None:
+        checks.delay_bound(max_rounds)
     number = checks.concrete(rounds)
     if number is None:
         if max_rounds is None:
-            raise TypeError(f"max_rounds must be given when {name} is traced (a grid axis, say)")
+            raise TypeError("max_rounds must be given when the delay is traced (a grid axis, say)")
         return max_rounds
-    checks.require(number.size > 0, name, "have at least one entry", number)
     if not np.issubdtype(number.dtype, np.integer):
-        raise TypeError(f"{name} must be integers, got {number.dtype}")
-    most = np.iinfo(np.int32).max if max_rounds is None else max_rounds
+        raise TypeError(f"delay must be an integer, got {number.dtype}")
+    most = 2**31 - 2 if max_rounds is None else max_rounds
     bad = np.flatnonzero((number < 0) | (number > most))
     if bad.size:
         where = f" in round {bad[0]}" if number.ndim else ""
-        raise ValueError(f"{name} must be in 0…{most}, got {number.flat[bad[0]]}{where}")
+        raise ValueError(f"delay must be in 0…{most}, got {number.flat[bad[0]]}{where}")
     return int(number.max()) if max_rounds is None else max_rounds

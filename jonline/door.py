@@ -6,9 +6,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from jonline import checks
-from jonline.core import Environment, Learner, PRNGKey
+from jonline.core import Delay, Environment, Learner, PRNGKey
 from jonline.rounds import Make
 
 
@@ -26,8 +27,19 @@ def check_rounds(num_rounds: Any, record_every: Any) -> int:
     return num_rounds // record_every
 
 
+def _on_host(name: str, value: Any) -> None:
+    if isinstance(value, Tracer):
+        raise TypeError(
+            f"{name} is traced, but sweep, run and trace are host code that compiles by itself; "
+            "call them outside jit, vmap and grad"
+        )
+
+
 def check_axis(name: str, values: Any) -> np.ndarray:
+    _on_host(f"grid axis {name!r}", values)
     array = np.asarray(values)
+    if jnp.issubdtype(array.dtype, jnp.floating) and array.dtype.itemsize < 4:
+        array = array.astype(np.float32)
     if array.dtype.kind not in "iuf":
         raise TypeError(f"grid axis {name!r} must hold numbers, got {array.dtype} {values!r}")
     if array.ndim > 1 or array.size == 0:
@@ -38,12 +50,10 @@ def check_axis(name: str, values: Any) -> np.ndarray:
 
 
 def _canonical(name: str, array: np.ndarray) -> np.ndarray:
-    """Returns numbers in the device's precision; integers must not change by it."""
-    with np.errstate(over="ignore"):  # an infinite number is the business of other checks
+    """Returns numbers in the device's precision, which must hold them."""
+    with np.errstate(over="ignore"):
         narrow = array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
-    if array.dtype.kind in "iu" and narrow.dtype != array.dtype:
-        changed = array[narrow != array]
-        checks.require(not changed.size, name, f"fit into {narrow.dtype}", changed[:1])
+    checks.fits(name, array, narrow)
     return narrow
 
 
@@ -68,14 +78,15 @@ def one_point(point: dict[str, Any]) -> dict[str, np.ndarray]:
     return {name: axis.reshape(1) for name, axis in axes.items()}
 
 
-def check_points(make: Make, grid: dict[str, np.ndarray], data: Any) -> int:
+def check_points(make: Make, grid: dict[str, np.ndarray], data: Any, num_rounds: int) -> int:
     """Calls `make` with the concrete numbers of each point, so that the factories' checks speak.
 
     Returns:
       The greatest `max_rounds` of the points' delays, 0 without any.
 
     Raises:
-      TypeError: if `make` does not return (Learner, Environment).
+      TypeError: if `make` does not return (Learner, Environment), or its delay is none.
+      ValueError: if a delay is not defined for all `num_rounds`, or its bound is out of range.
       Exception: what `make` raises, with a note that names the point.
     """
     longest = 0
@@ -84,14 +95,31 @@ def check_points(make: Make, grid: dict[str, np.ndarray], data: Any) -> int:
         try:
             made = make(point, data)
         except Exception as error:
-            error.add_note(f"at point {i} of the grid, { {k: v.item() for k, v in point.items()} }")
+            error.add_note(f"at point {i} of the grid, {as_written(point)}")
             raise
         learner, environment = made if isinstance(made, tuple) and len(made) == 2 else (None, None)
         if not isinstance(learner, Learner) or not isinstance(environment, Environment):
             raise TypeError(f"make must return (Learner, Environment), got {made!r:.200}")
         if environment.delay is not None:
+            _check_delay(environment.delay, num_rounds)
             longest = max(longest, environment.delay.max_rounds)
     return longest
+
+
+def as_written(point: dict[str, Any]) -> dict[str, Any]:
+    """Returns a point for messages, with Python numbers of as many digits as its own have."""
+    return {name: checks.plain(value) for name, value in point.items()}
+
+
+def _check_delay(delay: Any, num_rounds: int) -> None:
+    if not isinstance(delay, Delay):
+        raise TypeError(
+            f"delay must be a Delay or None, got {delay!r:.100}; delays.fixed(3) is one of 3 rounds"
+        )
+    checks.delay_bound(delay.max_rounds)
+    covers = delay.num_rounds is None or delay.num_rounds >= num_rounds
+    rule = f"cover num_rounds={num_rounds}"
+    checks.require(covers, "delay", rule, f"{delay.num_rounds} entries")
 
 
 def check_data(data: Any) -> Any:
@@ -99,6 +127,8 @@ def check_data(data: Any) -> Any:
 
     def check(path, leaf):
         name = "data" + jax.tree_util.keystr(path)
+        _on_host(name, leaf)
+        checks.unmasked(name, leaf)
         if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             return leaf
         if not isinstance(leaf, (np.ndarray, np.generic, jax.Array, int, float)):
@@ -110,22 +140,30 @@ def check_data(data: Any) -> Any:
         is_float = jnp.issubdtype(array.dtype, jnp.floating)  # bfloat16 is one of kind "V"
         if array.dtype.kind not in "biu" and not is_float:
             raise TypeError(f"{name} must hold numbers, got {array.dtype}")
-        array = _canonical(name, array)
         if is_float:
             checks.finite(name, array)
-        return array
+        return _canonical(name, array)
 
     return jax.tree_util.tree_map_with_path(check, data)
 
 
 def _root(key: Any) -> PRNGKey:
     """Returns typed keys, shape () or (S,), from an int, an old uint32 key or typed keys."""
+    _on_host("key", key)
     if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
-        return jax.random.key(int(key))
+        checks.require(0 <= key < 2**32, "key", "be in 0…2^32 - 1", key)
+        root = jax.random.key(int(key))
+        _on_host("key", root)  # within jit any key is
+        return root
     if isinstance(key, (jax.Array, np.ndarray)):
         if jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
             return jnp.asarray(key)
-        if key.dtype == np.uint32 and key.ndim >= 1:
+        if key.dtype == np.uint32:
+            words = jax.random.key_data(jax.random.key(0)).shape
+            if key.shape != words and key.shape[1:] != words:
+                raise TypeError(
+                    f"key must be an old uint32 key {words} or a row of them, got shape {key.shape}"
+                )
             return jax.random.wrap_key_data(jnp.asarray(key))
     raise TypeError(
         "key must be an int, jax.random.key(...) or an old uint32 key, got "

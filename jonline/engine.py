@@ -29,7 +29,16 @@ COMPILER_OPTIONS = {
 }
 
 
-__all__ = ["COMPILER_OPTIONS", "ENDLESS", "WIDTH", "Plan", "advance", "start", "trace"]
+__all__ = [
+    "COMPILER_OPTIONS",
+    "ENDLESS",
+    "WIDTH",
+    "Plan",
+    "advance",
+    "bytes_of_a_round",
+    "start",
+    "trace",
+]
 
 
 class Plan(NamedTuple):
@@ -168,6 +177,24 @@ def _trace(plan, length, data, keys, points, carry, first):
     return program.loop(prepared, first, first + length, seen, value, length)[1]
 
 
+def bytes_of_a_round(plan: Plan, data: Any, keys: PRNGKey, points: dict[str, Any]) -> int:
+    """Returns how many bytes `trace` needs for each round that it returns; plays nothing.
+
+    Args:
+      plan, data, keys, points: as for `start`.
+    """
+
+    def one(data, key, point):
+        carry = _begin(plan)(data, key, point)
+        made = plan.make(point, data)
+        return rounds.play(made, plan.metrics, key, jnp.int32(0), carry)[2]
+
+    lane = keys[0], {name: axis[0] for name, axis in points.items()}
+    seen = jax.eval_shape(one, data, *lane)
+    row = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(seen))
+    return row * plan.num_points * len(keys)
+
+
 def _begin(plan: Plan) -> Callable:
     return lambda data, key, point: rounds.begin(plan.make(point, data), key, plan.horizon)
 
@@ -204,6 +231,10 @@ def _summand(name: Any, value: Any) -> Array:
         return value.astype(jnp.zeros(()).dtype)
     if not (jnp.issubdtype(value.dtype, jnp.integer) or value.dtype == bool):
         raise TypeError(f"metric {name!r} must be a real number or a bool, got {value.dtype}")
+    if value.dtype in (jnp.uint32, jnp.uint64):
+        raise TypeError(
+            f"metric {name!r} must fit into int32, got {value.dtype}; cast it to int32 or float"
+        )
     return value.astype(jnp.int32)
 
 

@@ -51,7 +51,9 @@ def label(*, num_classes: int | None = None, noise: float | Array = 0.0) -> Orac
       An oracle that answers `Label(value, observed=True)`.
 
     Raises:
-      ValueError: if `noise` is outside [0, 1], or may be positive while `num_classes` is None.
+      TypeError: if `num_classes` is not an int, or `noise` not a number.
+      ValueError: if `noise` is outside [0, 1], or may be positive while `num_classes` is None; if
+        K < 2.
     """
     replace = _label_noise(num_classes, noise)
 
@@ -151,6 +153,8 @@ def _may_be_positive(noise: Any) -> bool:
 
 
 def _label_noise(num_classes: int | None, noise: Any) -> Callable[[Array, PRNGKey], Array]:
+    if num_classes is not None:
+        checks.at_least("num_classes", num_classes, 2)
     checks.probability("noise", noise)
     if not _may_be_positive(noise):
         return lambda y, key: y

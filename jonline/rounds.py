@@ -76,7 +76,7 @@ def begin(made: tuple[Learner, Environment], run_key: PRNGKey, num_rounds: int) 
 
     def ask():
         example = environment.stream.draw(environment.stream.init(keys["source"]), jnp.int32(0))
-        prediction = learner.predict(state, example.x, keys["predict"])
+        prediction = _predict(learner, state, example.x, keys["predict"])
         return example.x, prediction, environment.oracle(example.y, prediction, keys["oracle"])
 
     # An answer that takes longer than the run never comes; it needs no slot.
@@ -108,13 +108,14 @@ def play(
       The carry, the metrics and what happened.
 
     Raises:
-      TypeError: if `update` changes structure, shapes or dtypes of the state.
+      TypeError: if a prediction has no `.output`, or `update` changes structure, shapes or dtypes
+        of the state.
     """
     learner, (stream, oracle, delay) = made
     keys = purpose_keys(run_key)
     source = stream.init(keys["source"])
     example = stages.drawn(stream.draw(source, t))
-    prediction = learner.predict(carry.state, example.x, jax.random.fold_in(keys["predict"], t))
+    prediction = _predict(learner, carry.state, example.x, jax.random.fold_in(keys["predict"], t))
     feedback = oracle(example.y, prediction, jax.random.fold_in(keys["oracle"], t))
     measured = metrics(example, prediction, feedback, carry.state)
 
@@ -142,6 +143,16 @@ def play(
     state, delivered = deliver(update, carry.state, ring, t, wait)
     new = Carry(state, ring, carry.num_pending + 1 - delivered)
     return new, measured, Seen(example, prediction, feedback, carry.state, delivered)
+
+
+def _predict(learner: Learner, state: State, x: Array, key: PRNGKey) -> Prediction:
+    prediction = learner.predict(state, x, key)
+    if not hasattr(prediction, "output"):
+        raise TypeError(
+            "predict must return a NamedTuple that has what is played as .output, got "
+            f"{type(prediction).__name__} {prediction!r:.100}"
+        )
+    return prediction
 
 
 def _deliver_fixed(

@@ -26,6 +26,7 @@ def resample(data: Any) -> Stream:
       A Stream of `Example(x[i], y[i])`.
 
     Raises:
+      TypeError: if `data` has no `.x` and `.y`.
       ValueError: if there is no row, the lengths differ, or a label is outside 1…num_classes.
     """
     num_rows = _check(data)
@@ -49,7 +50,7 @@ def one_pass(data: Any, *, shuffle: bool = True) -> Stream:
       A Stream of `Example(x[i], y[i])`.
 
     Raises:
-      ValueError: as `resample`.
+      TypeError, ValueError: as `resample`.
     """
     num_rows = _check(data)
 
@@ -75,7 +76,7 @@ def epochs(data: Any) -> Stream:
       A Stream of `Example(x[i], y[i])`; every row appears once in each epoch of N rounds.
 
     Raises:
-      ValueError: as `resample`.
+      TypeError, ValueError: as `resample`.
     """
     num_rows = _check(data)
     half = max(1, ((num_rows - 1).bit_length() + 1) // 2)
@@ -115,6 +116,11 @@ def _row(data: Any, i: Array) -> Example:
 
 
 def _check(data: Any) -> int:
+    if not (hasattr(data, "x") and hasattr(data, "y")):
+        raise TypeError(
+            "data must have .x and .y, as jonline.data.from_arrays(x, y, num_classes) returns, got "
+            f"{type(data).__name__}"
+        )
     num_rows = np.shape(data.x)[0]
     checks.require(num_rows >= 1, "data", "have at least one row", num_rows)
     num_labels = np.shape(data.y)[0]

@@ -34,7 +34,12 @@ class SweepResult(NamedTuple):
     non_finite: tuple[NonFinite, ...] = ()
 
     def mean_curve(self, name: str) -> np.ndarray:
-        """Returns the running average over all rounds so far, (points, seeds, windows) float64."""
+        """Returns the running average over all rounds so far, (points, seeds, windows) float64.
+
+        Raises:
+          ValueError: if there is no metric of that name.
+        """
+        checks.require(name in self.records, "name", f"be one of {[*self.records]}", repr(name))
         sums = self.records[name]
         rounds = self.record_every * np.arange(1, sums.shape[-1] + 1, dtype=np.float64)
         with np.errstate(invalid="ignore"):  # inf - inf in a run that is not finite
@@ -44,6 +49,9 @@ class SweepResult(NamedTuple):
         """Returns the number of the point with the lowest average over all rounds and seeds.
 
         Points with a run that is not finite are passed over, unless there is no other.
+
+        Raises:
+          ValueError: if there is no metric of that name.
         """
         with np.errstate(invalid="ignore"):
             means = self.mean_curve(name)[..., -1].mean(axis=-1)
@@ -136,13 +144,14 @@ def sweep(
         concrete numbers, so that the factories check them, and then traced. Pass the same function
         object again to reuse the compiled program.
       metrics: `(example, prediction, feedback, state) -> dict` of scalars, `state` before the
-        update.
+        update. Integers and bools are summed as int32: a window's sum must stay below 2^31, or it
+        wraps unnoticed (return a float where it may not). uint32 and uint64 are errors.
       grid: name -> (G,) numbers, e.g. from `product_grid`. {} is one point without hyperparameters.
       data: a pytree of arrays handed to `make`; one copy per device.
       num_rounds: T >= 1, a multiple of `record_every`.
       num_seeds: S >= 1.
-      key: the root of all randomness: a typed key, an old uint32 key or an int; or `num_seeds`
-        distinct typed keys, one for each seed.
+      key: the root of all randomness: a typed key, an old uint32 key or an int in 0…2^32 - 1; or
+        `num_seeds` distinct keys, one for each seed.
       record_every: rounds of a window >= 1; each metric is recorded as its sum over a window.
       block: lanes of a block, a multiple of 16. By default up to 256 on a CPU, what memory holds
         elsewhere.
@@ -155,7 +164,8 @@ def sweep(
       other runs are not touched.
 
     Raises:
-      ValueError, TypeError: on bad input, before anything is compiled, with name, rule and value.
+      ValueError, TypeError: on bad input, before anything is compiled, with name, rule and value;
+        also if called within jit, vmap or grad.
     """
     checks.at_least("num_seeds", num_seeds, 1)
     keys = door.seed_keys(key, num_seeds)
@@ -229,17 +239,20 @@ def trace(
       A Trace on the host, last - first rounds long.
 
     Raises:
-      ValueError, TypeError: as `sweep`.
+      ValueError, TypeError: as `sweep`; also if the stretch needs too much memory.
     """
     checks.at_least("first", first, 0)
     checks.at_least("last", last, first + 1)
     checks.require(last < 2**31, "last", "be < 2^31", last)
     grid, data = door.check_grid(door.one_point(point)), door.check_data(data)
-    longest = door.check_points(make, grid, data)
+    longest = door.check_points(make, grid, data, last)
     horizon = last if longest > last else engine.ENDLESS
     plan = engine.Plan(make, _no_metrics, engine.WIDTH, 1, 1, horizon)
     points = {name: np.repeat(axis, engine.WIDTH) for name, axis in grid.items()}
-    seen = engine.trace(plan, last - first, data, door.one_key(key, seed), points, first)
+    run_key = door.one_key(key, seed)
+    row = engine.bytes_of_a_round(plan, data, run_key, points)
+    blocks.check_stretch(last - first, row)
+    seen = engine.trace(plan, last - first, data, run_key, points, first)
     seen = jax.tree.map(lambda leaf: np.asarray(leaf[..., 0]), seen)
     return Trace(np.arange(first, last), *seen)
 
@@ -257,7 +270,7 @@ def _sweep(
     grid, data = door.check_grid(grid), door.check_data(data)
     num_points = len(next(iter(grid.values()))) if grid else 1
     blocks.check_history(num_points, len(keys), num_windows, 1)
-    longest = door.check_points(make, grid, data)
+    longest = door.check_points(make, grid, data, num_rounds)
     job = blocks.Job(
         make=make,
         metrics=metrics,

@@ -150,6 +150,7 @@ def test_sweep_without_metrics_returns_states():
         ({"": 1.0}, ValueError, "names of metrics must be non-empty strings, got ''"),
         ({1: 1.0}, ValueError, "names of metrics must be non-empty strings, got 1"),
         ({"a": 1j}, TypeError, "metric 'a' must be a real number or a bool, got complex64"),
+        ({"a": jnp.uint32(1)}, TypeError, "metric 'a' must fit into int32, got uint32"),
     ],
 )
 def test_metrics_of_another_form_are_an_error(measured, error, message):
@@ -163,10 +164,17 @@ def test_metrics_of_another_form_are_an_error(measured, error, message):
         (dict(devices=["cpu"]), TypeError, "devices must be a list of JAX devices"),
         (dict(devices=jax.local_devices()[0]), TypeError, "devices must be a list of JAX devices"),
         (dict(grid=[("a", 1)]), TypeError, "grid must be a dict of numbers by name"),
-        (dict(grid={"a": [1, 2**40]}), ValueError, r"'a' must fit into int32, got \[10995"),
-        (dict(data=np.array([1, 2**31])), ValueError, r"data must fit into int32, got \[21474"),
-        (dict(data=np.array([1e300])), ValueError, "data must be finite, got inf in row 0"),
-        (dict(data=np.float64(1e300)), ValueError, r"data must be finite, got inf \("),
+        (dict(grid={"a": [1, 2**40]}), ValueError, r"'a' must fit into int32, got 10995"),
+        (
+            dict(data=np.array([1, 2**31])),
+            ValueError,
+            "data must fit into int32, got 2147483648 in",
+        ),
+        (dict(data=np.array([1, 1e300])), ValueError, r"fit into float32, got 1e\+300 in row 1"),
+        (dict(data=np.float64(1e300)), ValueError, r"data must fit into float32, got 1e\+300$"),
+        (dict(data=np.array([1e300, np.nan])), ValueError, "data must be finite, got nan in row 1"),
+        (dict(grid={"a": [1e300]}), ValueError, r"'a' must fit into float32, got 1e\+300"),
+        (dict(data=np.ma.array([1, 2])), TypeError, "data must be without a mask, got MaskedArray"),
         (dict(data=np.array([1j])), TypeError, "data must hold numbers"),
     ],
 )
@@ -185,6 +193,54 @@ def test_numbers_beyond_int32_are_named():
         jonline.trace(make_game(), None, key=0, first=0, last=1)
 
 
+def test_grid_axes_have_at_least_single_precision():
+    for kind in (np.float16, jnp.bfloat16):
+        assert jonline.product_grid(a=np.ones(2, kind))["a"].dtype == np.float32
+    with jax.enable_x64(True):
+        assert jonline.product_grid(a=np.ones(2, np.float16))["a"].dtype == np.float32
+        assert jonline.product_grid(a=[1.0])["a"].dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("key", "error", "message"),
+    [
+        (-1, ValueError, r"key must be in 0…2\^32 - 1, got -1"),
+        (2**32, ValueError, r"key must be in 0…2\^32 - 1, got 4294967296"),
+        (2**64, ValueError, r"key must be in 0…2\^32 - 1"),
+        (np.zeros(3, np.uint32), TypeError, r"uint32 key .*\(2,\).*, got shape \(3,\)"),
+        (np.zeros((2, 2, 2), np.uint32), TypeError, r"uint32 key .*, got shape \(2, 2, 2\)"),
+    ],
+)
+def test_bad_keys_are_named(key, error, message):
+    with pytest.raises(error, match=message):
+        play(make_game(), key=key)
+    with pytest.raises(error, match=message):
+        jonline.run(make_game(), no_metrics, {}, num_rounds=1, key=key, record_every=1)
+
+
+def test_greatest_key_is_allowed():
+    jonline.run(make_game(), no_metrics, {}, num_rounds=1, key=2**32 - 1, record_every=1)
+
+
+@pytest.mark.parametrize("name", ["data", "grid", "key", None])
+def test_sweep_within_jit_is_an_error(name):
+    def within(value):
+        settings = {} if name is None else {name: {"grid": {"a": value}}.get(name, value)}
+        return play(make_game(), **settings).states
+
+    value = jax.random.key(0) if name == "key" else jnp.ones(2)
+    with pytest.raises(TypeError, match="is traced.*outside jit"):
+        jax.jit(within)(value)
+
+
+def test_trace_of_a_stretch_that_is_too_long_is_refused_with_its_size():
+    make = make_game(init=lambda key: jnp.zeros(1000), update=lambda state, *_: state)
+    with pytest.raises(
+        ValueError, match=r"would need \d{12} bytes \(2000000 rounds x 64\d{3} for 16"
+    ):
+        jonline.trace(make, {}, key=0, first=0, last=2_000_000)
+
+
 def test_numbers_of_other_widths_are_data_and_grids():
     def make(point, data):
         learner = Learner(
@@ -197,7 +253,12 @@ def test_numbers_of_other_widths_are_data_and_grids():
         return learner, Environment(clock(), oracles.label())
 
     data = {"half": jnp.ones(2, jnp.bfloat16), "flag": True, "n": 2, "none": None}
-    for axis in (np.array([1, 2], np.uint8), np.array([1, 2], np.float16), jnp.array([1, 2])):
+    for axis in (
+        np.array([1, 2], np.uint8),
+        np.array([1, 2], np.float16),
+        jnp.array([1, 2]),
+        jnp.array([1, 2], jnp.bfloat16),
+    ):
         result = play(make, grid={"a": axis}, data=data)
         np.testing.assert_array_equal(result.states[:, 0], [60, 72])
 
@@ -246,7 +307,7 @@ def of_label(example, prediction, feedback, state):
 
 
 def test_delay_longer_than_any_run_needs_no_slots():
-    make = make_game(delay=delays.fixed(2**31 - 1))
+    make = make_game(delay=delays.fixed(2**31 - 2))
     result = play(make)
     np.testing.assert_array_equal(result.undelivered, 12)
     np.testing.assert_array_equal(result.states, 0)

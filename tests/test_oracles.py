@@ -126,6 +126,12 @@ def test_bad_arguments_are_named():
         oracles.label(noise=0.1)
     with pytest.raises(ValueError, match="num_classes must be >= 2, got 1"):
         oracles.interval(1)
+    with pytest.raises(ValueError, match="num_classes must be >= 2, got 0"):
+        oracles.label(num_classes=0, noise=0.1)
+    with pytest.raises(TypeError, match="num_classes must be a Python int, got float 1.5"):
+        oracles.label(num_classes=1.5, noise=0.1)
+    with pytest.raises(TypeError, match="noise must be a number, got '0.1'"):
+        oracles.directional(noise="0.1")
     with pytest.raises(ValueError, match=r"fraction must be in \[0, 1\], got -0.5"):
         oracles.interval(3, fraction=-0.5)
     with pytest.raises(ValueError, match=r"noise must be in \[0, 1\], got 2"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jonline
-from jonline import Environment, Learner, delays, oracles
+from jonline import Delay, Environment, Learner, delays, oracles
 from tests.games import Output, clock, logger, no_metrics
 
 T = 40
@@ -51,6 +51,27 @@ def test_table_beyond_the_last_round_is_never_delivered():
     check(played(delays.table(np.full(T, 3 * T))), np.full(T, 3 * T))
 
 
+@pytest.mark.parametrize(
+    ("delay", "error", "message"),
+    [
+        (delays.table(np.zeros(T - 1, int)), ValueError, "cover num_rounds=40, got 39 entries"),
+        (3, TypeError, r"delay must be a Delay or None, got 3; delays.fixed\(3\)"),
+        (Delay(lambda key, t: t, 2.5, True), TypeError, "max_rounds must be a Python int, got"),
+        (Delay(lambda key, t: t, -1, True), ValueError, "max_rounds must be >= 0, got -1"),
+        (Delay(lambda key, t: t, 2**31, True), ValueError, r"max_rounds must be < 2\^31 - 1"),
+    ],
+)
+def test_bad_delay_is_an_error_before_tracing(delay, error, message):
+    def make(point, data):
+        learner = logger(T)._replace(init=lambda key: pytest.fail("was traced"))
+        return learner, Environment(clock(), oracles.label(), delay)
+
+    with pytest.raises(error, match=message):
+        jonline.run(make, no_metrics, {}, num_rounds=T, key=0, record_every=T)
+    with pytest.raises(error, match=message):
+        jonline.trace(make, {}, key=0, first=T - 1, last=T)
+
+
 def test_delays_of_a_run_do_not_depend_on_the_learner():
     table = []
     for _ in range(2):
@@ -95,6 +116,16 @@ def test_update_that_changes_the_form_of_the_state_is_an_error(update, message):
 
     with pytest.raises(TypeError, match=message):
         jonline.run(make, no_metrics, {}, num_rounds=4, key=0, record_every=2)
+
+
+@pytest.mark.parametrize("delay", [None, delays.fixed(1)])
+def test_prediction_without_an_output_is_an_error(delay):
+    def make(point, data):
+        learner = logger(T)._replace(predict=lambda state, x, key: {"label": x})
+        return learner, Environment(clock(), oracles.label(), delay)
+
+    with pytest.raises(TypeError, match=r"predict must return .*\.output, got dict"):
+        jonline.run(make, no_metrics, {}, num_rounds=T, key=0, record_every=T)
 
 
 def test_trace_tells_how_many_answers_were_delivered():

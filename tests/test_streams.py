@@ -84,3 +84,10 @@ def test_bad_data_are_errors(x, y, message):
     for stream in (streams.resample, streams.one_pass, streams.epochs):
         with pytest.raises(ValueError, match=message):
             stream(Dataset(x, y, 4))
+
+
+@pytest.mark.parametrize("data", [[1, 2], {"x": 1, "y": 2}, None])
+def test_data_of_another_kind_are_an_error(data):
+    for stream in (streams.resample, streams.one_pass, streams.epochs):
+        with pytest.raises(TypeError, match=f"data must have .x and .y.*got {type(data).__name__}"):
+            stream(data)

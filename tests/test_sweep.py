@@ -46,6 +46,14 @@ def test_sweep_in_another_order_has_the_same_bits(whole):
         np.testing.assert_array_equal(sums, whole.records[name][order])
 
 
+def test_what_is_measured_does_not_touch_the_run(whole):
+    def only_output(example, prediction, feedback, state):
+        return {"output": prediction.output}
+
+    other = jonline.sweep(make_dford, only_output, GRID, **SETTINGS)
+    chex.assert_trees_all_equal(other.states, whole.states)
+
+
 def test_run_alone_equals_its_lane(whole):
     settings = {name: value for name, value in SETTINGS.items() if name != "num_seeds"}
     for point, seed in ((0, 0), (3, 8)):
@@ -282,7 +290,10 @@ def bad_data(**changes):
         (dict(record_every=500), ValueError, "record_every=500; use 500"),
         (dict(record_every=0), ValueError, "record_every must be >= 1, got 0"),
         (dict(num_rounds=0), ValueError, "num_rounds must be >= 1, got 0"),
-        (dict(num_rounds=1e3), TypeError, "num_rounds must be a Python int"),
+        (dict(num_rounds=1e3), TypeError, "num_rounds must be a Python int, got float 1000.0"),
+        (dict(grid=None), TypeError, "grid must be a dict of numbers by name, got None"),
+        (dict(data=[1, 2]), TypeError, r"data must have .x and .y, .*from_arrays.*, got list"),
+        (dict(grid={"reg": [1.0], "explore": [1.1]}), ValueError, r"in \[0, 1\], got 1\.1\n"),
         (dict(num_seeds=0), ValueError, "num_seeds must be >= 1, got 0"),
         (dict(key=None), TypeError, "key must be an int, jax.random.key"),
         (dict(key=True), TypeError, "key must be an int"),
@@ -311,6 +322,18 @@ def test_error_of_a_factory_names_the_point():
     with pytest.raises(ValueError, match="reg must be > 0 and finite, got -3.0") as caught:
         jonline.sweep(make_dford, metrics.ordinal, grid, **SETTINGS)
     assert caught.value.__notes__ == ["at point 2 of the grid, {'reg': -3.0, 'explore': 0.5}"]
+
+
+def test_note_shows_numbers_with_the_digits_they_have():
+    with pytest.raises(ValueError) as caught:
+        jonline.sweep(make_dford, metrics.ordinal, {"reg": [0.1], "explore": [1.1]}, **SETTINGS)
+    assert caught.value.__notes__ == ["at point 0 of the grid, {'reg': 0.1, 'explore': 1.1}"]
+
+
+def test_name_that_is_no_metric_is_an_error_that_lists_them(whole):
+    for read in (whole.best, whole.mean_curve):
+        with pytest.raises(ValueError, match=r"name must be one of \['.*'loss'.*, got 'bogus'"):
+            read("bogus")
 
 
 def test_history_over_two_gigabytes_is_refused_with_its_size():

@@ -72,6 +72,7 @@ def _array(name: str, values: Any) -> np.ndarray:
     """Returns `values` as a NumPy array of numbers, NaN where a frame has a missing value."""
     if checks.concrete(values) is None:
         raise TypeError(f"{name} is traced; make the Dataset outside jit and pass it in")
+    checks.unmasked(name, values)
     if hasattr(values, "toarray") and hasattr(values, "nnz"):
         size = 4 * np.prod(values.shape, dtype=float) / 2**30
         raise TypeError(
@@ -115,17 +116,18 @@ def _features(x: Any) -> np.ndarray:
         raise ValueError(f"x must have shape (N, n), got {array.shape}{fix}")
     if 0 in array.shape:
         raise ValueError(f"x must have at least one row and one column, got shape {array.shape}")
-    with np.errstate(over="ignore"):
-        array = array.astype(jnp.zeros(()).dtype, copy=False)
     finite = np.isfinite(array)
     if not finite.all():
         row, column = np.argwhere(~finite)[0]
         label = f" ({x.columns[column]!r})" if hasattr(x, "iloc") else ""
         raise ValueError(
-            f"x must be finite, got {array[row, column]} in row {row}, column {column}{label}; "
+            f"x must be finite, got {array[row, column]!s} in row {row}, column {column}{label}; "
             f"{np.sum(~finite.all(1))} rows are bad: jonline.data.drop_bad_rows(x, y) drops them"
         )
-    return array
+    with np.errstate(over="ignore"):
+        narrow = array.astype(jnp.zeros(()).dtype, copy=False)
+    checks.fits("x", array, narrow)
+    return narrow
 
 
 def _labels(y: Any, num_rows: int, num_classes: int | None) -> np.ndarray:
@@ -146,7 +148,7 @@ def _labels(y: Any, num_rows: int, num_classes: int | None) -> np.ndarray:
         fix = "jonline.data.encode_labels(y) gives labels 1..K"
     if not ok.all():
         row = int(np.argmin(ok))
-        raise ValueError(f"y must hold {rule}, got {array[row]} in row {row}; {fix}")
+        raise ValueError(f"y must hold {rule}, got {array[row]!s} in row {row}; {fix}")
     return array.astype(np.int32)
 
 
@@ -171,9 +173,11 @@ def from_arrays(
       a Dataset; x float32 (float64 if JAX has x64 enabled), y int32.
 
     Raises:
-      TypeError: x sparse, traced or not numbers; y not numbers; num_classes not an int.
-      ValueError: NaN or infinity in x (names row and column), a label outside 1…K (names row,
-        value and encoder), lengths that differ, a wrong rank, no rows, or K < 2.
+      TypeError: x sparse, masked, traced or not numbers; y masked or not numbers; num_classes not
+        an int.
+      ValueError: NaN, infinity or a number beyond float32 in x (names row and column), a label
+        outside 1…K (names row, value and encoder), lengths that differ, a wrong rank, no rows, or
+        K < 2.
     """
     if num_classes is not None:
         checks.at_least("num_classes", num_classes, 2)
@@ -194,9 +198,10 @@ def drop_bad_rows(x: Any, y: Any) -> Kept:
       Kept(x, y, num_dropped), of the kinds that came in.
 
     Raises:
-      TypeError: x is sparse or has columns that are not numbers.
+      TypeError: x is sparse or has columns that are not numbers; x or y is masked.
       ValueError: x is not (N, n) or the lengths differ.
     """
+    checks.unmasked("y", y)
     array, labels = _array("x", x), np.asarray(y)
     if array.ndim != 2 or labels.shape != array.shape[:1]:
         raise ValueError(f"x must be (N, n) and y (N,), got {array.shape} and {labels.shape}")

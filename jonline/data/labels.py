@@ -1,6 +1,6 @@
 """Labels of any kind to 1…K and back."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,13 +18,40 @@ class Encoding(NamedTuple):
     order: tuple
 
 
+def _items(name: str, values: Any, size: str) -> list:
+    """Returns the entries of a sequence as they are (those of an array as Python's), or raises."""
+    items = values.tolist() if hasattr(values, "tolist") else values
+    items = list(items) if isinstance(items, Sequence) else items
+    if not isinstance(items, list) or not all(isinstance(item, Hashable) for item in items):
+        raise ValueError(
+            f"{name} must have shape ({size},) and hashable entries, got {items!r:.100}"
+        )
+    return items
+
+
+def _own_order(values: Any, items: list) -> Any:
+    """Returns the order of an ordered categorical, else that of numbers, or raises ValueError."""
+    dtype: Any = getattr(values, "dtype", None)
+    if getattr(dtype, "ordered", False):
+        return dtype.categories
+    if not all(isinstance(item, (int, float, np.number, np.bool_)) for item in items):
+        seen = sorted({str(item) for item in items})
+        raise ValueError(
+            "order must be given, lowest first, for labels that are not numbers; "
+            f"put these in order: {seen}"
+        )
+    array = np.asarray(items)
+    return np.unique(array[np.isfinite(array)])
+
+
 def encode_labels(values: Any, order: Sequence | None = None) -> Encoding:
     """Returns labels 1…K for values of any kind, with the order that decodes them.
 
     Args:
       values: (N,) numbers, strings or other hashable values.
-      order: the K ≥ 2 different values, lowest first. None sorts the values that occur, which is
-        allowed for numbers only: the order of names is not in the names.
+      order: the K ≥ 2 different values, lowest first. None takes the order of an ordered pandas
+        categorical; otherwise it sorts the values that occur, which is allowed for numbers only:
+        the order of names is not in the names.
 
     Returns:
       Encoding(labels, order); K is `len(order)`.
@@ -33,19 +60,9 @@ def encode_labels(values: Any, order: Sequence | None = None) -> Encoding:
       ValueError: values not (N,), no order for values that are not numbers, an order with fewer
         than 2 or with repeated values, or a value that is not in the order (names its row).
     """
-    array = np.asarray(values)
-    if array.ndim != 1:
-        raise ValueError(f"values must have shape (N,), got {array.shape}")
-    items = array.tolist()
-    if order is None:
-        if array.dtype.kind not in "biuf":
-            seen = sorted({str(item) for item in items})
-            raise ValueError(
-                "order must be given, lowest first, for labels that are not numbers; "
-                f"put these in order: {seen}"
-            )
-        order = np.unique(array[np.isfinite(array)]).tolist()
-    order = tuple(np.asarray(order).tolist())
+    items = _items("values", values, "N")
+    order = _own_order(values, items) if order is None else order
+    order = tuple(_items("order", order, "K"))
     code = {value: k for k, value in enumerate(order, start=1)}
     if len(order) < 2 or len(code) < len(order):
         raise ValueError(f"order must have at least 2 values, each once, got {list(order)}")
@@ -75,4 +92,8 @@ def decode_labels(labels: Any, order: Sequence) -> np.ndarray:
     bad = (array < 1) | (array > len(order))
     if bad.any():
         raise ValueError(f"labels must be in 1..{len(order)}, got {array[bad][0]}")
-    return np.asarray(order)[array - 1]
+    items = _items("order", order, "K")
+    kinds = (int, float, np.number), str
+    alike = any(all(isinstance(item, kind) for item in items) for kind in kinds)
+    table = np.asarray(items) if alike else np.fromiter(items, object, len(items))
+    return table[array - 1]

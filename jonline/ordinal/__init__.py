@@ -12,6 +12,7 @@ from jonline.ordinal.dford import (
 )
 from jonline.ordinal.prank import prank
 from jonline.ordinal.pril import pril
+from jonline.ordinal.theory import Regret, regret, regret_bound, regularised_loss_metric
 from jonline.ordinal.thresholds import (
     OrdinalPrediction,
     OrdinalState,
@@ -27,6 +28,7 @@ __all__ = [
     "DfordPrediction",
     "OrdinalPrediction",
     "OrdinalState",
+    "Regret",
     "absolute_loss",
     "bound_norm",
     "dford",
@@ -42,5 +44,8 @@ __all__ = [
     "predict_label",
     "prank",
     "pril",
+    "regret",
+    "regret_bound",
     "regularised_loss",
+    "regularised_loss_metric",
 ]

@@ -20,8 +20,11 @@ from jonline import checks
 from jonline.core import Array, Learner
 from jonline.draws import bernoulli, two_words, uniform_index
 from jonline.hypotheses import Hypothesis
+from jonline.oracles import Directional
 from jonline.ordinal.thresholds import (
     OrdinalState,
+    check_feedback,
+    check_hypothesis,
     check_tie,
     descend,
     hinge_tau,
@@ -133,7 +136,8 @@ def dford(
 
     Args:
       hypothesis: model of f; `hypotheses.linear(n)` for inputs of shape (n,).
-      num_classes: K >= 2, static. Labels are 1…K.
+      num_classes: K >= 2, static. Labels are 1…K; a label above K is not noticed, so pass the
+        data's own `num_classes`.
       reg: lambda > 0. From a zero start it only scales the state, with alpha in force or not: it
         changes no prediction.
       explore: gamma in [0, 1]; 0 always plays the greedy label, and the estimate of tau is biased.
@@ -149,6 +153,7 @@ def dford(
 
     Raises:
       ValueError: if a concrete argument is out of range (traced values are not checked).
+      TypeError: if an argument is of the wrong kind, or, at trace time, an answer no `Directional`.
 
     Source: arXiv:2512.19550, sections 4 to 6.
     Differs: section 6.1 prints the clipping as g <- alpha g / ||g|| without a condition, under
@@ -161,12 +166,15 @@ def dford(
     against lambda ||(f, theta)||, so that the first step does not wipe it out; the paper's numbers
     come from neither.
     """
+    check_hypothesis(hypothesis)
     checks.at_least("num_classes", num_classes, 2)
     checks.positive("reg", reg)
     checks.probability("explore", explore)
-    bound = None if clip is None else checks.concrete(clip)
+    bound = None if clip is None else checks.scalar("clip", clip)
     if bound is not None:
         checks.require(bound > 0, "clip", "be > 0", clip)
+    if not callable(clip_rule):
+        raise TypeError(f"clip_rule must be a function of norm and clip, got {clip_rule!r:.100}")
     check_tie(tie)
     checks.require(init in ("zeros", "random"), "init", 'be "zeros" or "random"', repr(init))
 
@@ -193,6 +201,7 @@ def dford(
 
     def update(state, x, prediction, feedback, key):
         del key
+        check_feedback("dford", Directional, feedback)
         z = jnp.where(feedback.above, 1.0, -1.0)
         z = jnp.where(prediction.output == num_classes, 0.0, z)
         tau = hinge_tau(z, prediction.score, prediction.threshold)

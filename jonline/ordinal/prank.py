@@ -11,8 +11,11 @@ import jax.numpy as jnp
 from jonline import checks
 from jonline.core import Array, Learner
 from jonline.hypotheses import Hypothesis
+from jonline.oracles import Label
 from jonline.ordinal.thresholds import (
     OrdinalPrediction,
+    check_feedback,
+    check_hypothesis,
     check_tie,
     descend,
     hinge_tau,
@@ -43,7 +46,8 @@ def prank(
 
     Args:
       hypothesis: model of f; `hypotheses.linear(n)` for inputs of shape (n,).
-      num_classes: K >= 2, static. Labels are 1…K.
+      num_classes: K >= 2, static. Labels are 1…K; a label above K is not noticed, so pass the
+        data's own `num_classes`.
       reg: lambda > 0, or None for the perceptron of 2001.
       tie: "<" predicts min{i: f(x) < theta_i}, "<=" min{i: f(x) <= theta_i}.
 
@@ -53,9 +57,11 @@ def prank(
 
     Raises:
       ValueError: if a concrete argument is out of range (traced values are not checked).
+      TypeError: if an argument is of the wrong kind, or, at trace time, an answer no `Label`.
 
     Source: Crammer and Singer, "Pranking with ranking", 2001; arXiv:2512.19550, appendix B.1.
     """
+    check_hypothesis(hypothesis)
     checks.at_least("num_classes", num_classes, 2)
     if reg is not None:
         checks.positive("reg", reg)
@@ -73,6 +79,7 @@ def prank(
 
     def update(state, x, prediction, feedback, key):
         del key
+        check_feedback("prank", Label, feedback)
         y = feedback.value
         tau = hinge_tau(label_signs(y, y, num_classes), prediction.score, prediction.thresholds)
         learns = feedback.observed

@@ -11,8 +11,11 @@ import jax.numpy as jnp
 from jonline import checks
 from jonline.core import Array, Learner
 from jonline.hypotheses import Hypothesis
+from jonline.oracles import Interval
 from jonline.ordinal.thresholds import (
     OrdinalPrediction,
+    check_feedback,
+    check_hypothesis,
     check_tie,
     descend,
     hinge_tau,
@@ -41,7 +44,8 @@ def pril(
 
     Args:
       hypothesis: model of f; `hypotheses.linear(n)` for inputs of shape (n,).
-      num_classes: K >= 2, static. Labels are 1…K.
+      num_classes: K >= 2, static. Labels are 1…K; a label above K is not noticed, so pass the
+        data's own `num_classes`.
       reg: lambda > 0, or None for steps of size 1 without regularisation.
       tie: "<" predicts min{i: f(x) < theta_i}, "<=" min{i: f(x) <= theta_i}.
 
@@ -51,11 +55,13 @@ def pril(
 
     Raises:
       ValueError: if a concrete argument is out of range (traced values are not checked).
+      TypeError: if an argument is of the wrong kind, or, at trace time, an answer no `Interval`.
 
     Source: Manwani, 2019; arXiv:2512.19550, section 7.2.
     Differs: the regularised form is none of the paper's; it is to PRIL what the regularised form of
     arXiv:2512.19550, appendix B.1, is to PRank.
     """
+    check_hypothesis(hypothesis)
     checks.at_least("num_classes", num_classes, 2)
     if reg is not None:
         checks.positive("reg", reg)
@@ -73,6 +79,7 @@ def pril(
 
     def update(state, x, prediction, feedback, key):
         del key
+        check_feedback("pril", Interval, feedback)
         z = label_signs(feedback.low, feedback.high, num_classes)
         tau = hinge_tau(z, prediction.score, prediction.thresholds)
         decay, rate = step_size(state, reg)

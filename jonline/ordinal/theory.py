@@ -8,15 +8,15 @@ Symbols: as in `jonline.ordinal.thresholds`, and
   gamma        `explore`
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from jonline.core import Array
 from jonline.hypotheses import Hypothesis
 from jonline.ordinal.thresholds import OrdinalState, regularised_loss
-from jonline.rounds import Metrics
-from jonline.sweep import Trace
 
 
 class Regret(NamedTuple):
@@ -33,7 +33,7 @@ class Regret(NamedTuple):
 
 def regularised_loss_metric(
     reg: Any, hypothesis: Hypothesis, comparator: OrdinalState | None = None
-) -> Metrics:
+) -> Callable[..., dict[str, Array]]:
     """Returns a metrics function for sweeps: the regularised loss, and what a fixed model had lost.
 
     L_reg(u) = L^H(f, theta, x, y) + (lambda/2) (||f||^2 + ||theta||^2).
@@ -67,7 +67,7 @@ def regularised_loss_metric(
 
 
 def regret(
-    trace: Trace, reg: Any, hypothesis: Hypothesis, comparator: OrdinalState | None = None
+    trace: Any, reg: Any, hypothesis: Hypothesis, comparator: OrdinalState | None = None
 ) -> Regret:
     """Returns the regularised hinge regret in the rounds of a trace.
 

@@ -56,6 +56,24 @@ def check_tie(tie: str) -> None:
     checks.require(tie in ("<", "<="), "tie", 'be "<" or "<="', repr(tie))
 
 
+def check_hypothesis(hypothesis: Any) -> None:
+    """Raises TypeError unless `hypothesis` is one."""
+    if not isinstance(hypothesis, Hypothesis):
+        raise TypeError(
+            f"hypothesis must be a Hypothesis, got {hypothesis!r:.100}; hypotheses.linear(n) makes "
+            "one for n features"
+        )
+
+
+def check_feedback(learner: str, kind: type, feedback: Any) -> None:
+    """Raises TypeError unless `feedback` is of the kind that the learner reads."""
+    if not isinstance(feedback, kind):
+        oracle = f"oracles.{kind.__name__.lower()}()"
+        raise TypeError(
+            f"{learner} reads {kind.__name__}, got {type(feedback).__name__}; use {oracle}"
+        )
+
+
 def predict_label(score: Array, thresholds: Array, tie: str = "<") -> Array:
     """Returns the first label whose threshold lies above the score, int32 in 1…K.
 

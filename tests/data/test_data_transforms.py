@@ -95,6 +95,8 @@ def test_unit_rows_have_norm_1_and_zero_rows_stay_0():
         (["mid", "low", "high", "low"], ["low", "mid", "high"], [2, 1, 3, 1]),
         ([3, 7, 5], [7, 5, 3], [3, 1, 2]),
         ([0.5, 5.0], np.arange(1, 11) / 2, [1, 10]),
+        ([0.5, 1, 0], None, [2, 3, 1]),
+        ([None, "b"], [None, "b"], [1, 2]),
     ],
 )
 def test_labels_round_trip(values, order, labels):
@@ -102,6 +104,25 @@ def test_labels_round_trip(values, order, labels):
     np.testing.assert_array_equal(code.labels, labels)
     np.testing.assert_array_equal(decode_labels(code.labels, code.order), values)
     from_arrays(np.zeros((len(values), 1)), code.labels, len(code.order))
+
+
+def test_values_and_order_stay_what_they_are():
+    order = [(1, 2), (1,), "1", 1]
+    code = encode_labels([1, "1", (1,)], order)
+    assert code.order == tuple(order) and code.labels.tolist() == [4, 3, 2]
+    assert decode_labels(code.labels, code.order).tolist() == [1, "1", (1,)]
+    assert decode_labels([1, 2], (1, 2)).dtype.kind == "i"
+
+
+def test_ordered_categories_know_their_order():
+    pandas = pytest.importorskip("pandas")
+    values = pandas.Categorical(["mid", "low", "mid"], ["low", "mid", "high"], ordered=True)
+    for kind in (values, pandas.Series(values)):
+        code = encode_labels(kind)
+        assert code.order == ("low", "mid", "high") and code.labels.tolist() == [2, 1, 2]
+    assert encode_labels(values, ["mid", "low"]).labels.tolist() == [1, 2, 1]
+    with pytest.raises(ValueError, match="order must be given"):
+        encode_labels(pandas.Series(["mid", "low"], dtype="category"))
 
 
 @pytest.mark.parametrize(
@@ -117,6 +138,10 @@ def test_labels_round_trip(values, order, labels):
         (lambda: encode_labels([1, 1]), ValueError, "at least 2 values"),
         (lambda: encode_labels(["a"], ["a", "b", "a"]), ValueError, "each once"),
         (lambda: encode_labels([[1, 2]]), ValueError, r"shape \(N,\)"),
+        (lambda: encode_labels(np.ones((2, 2))), ValueError, r"shape \(N,\)"),
+        (lambda: encode_labels(3), ValueError, r"shape \(N,\)"),
+        (lambda: encode_labels([[1], [2, 3]]), ValueError, r"shape \(N,\)"),
+        (lambda: encode_labels([1], [[1], [2]]), ValueError, r"order must have shape \(K,\)"),
         (lambda: decode_labels([0], "ab"), ValueError, r"in 1\.\.2, got 0"),
         (lambda: decode_labels([3], "ab"), ValueError, r"in 1\.\.2, got 3"),
         (lambda: decode_labels([1.0], "ab"), TypeError, "must be integers"),

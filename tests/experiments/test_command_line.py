@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from experiments import _common, claims, label_distribution
 from experiments.__main__ import HERE, main, names
 
 TINY = ["--seeds", "2", "--rounds", "40", "--windows", "2", "--reg", "1", "--explore", "0.5"]
@@ -51,7 +52,11 @@ def test_help_shows_every_field_and_each_has_its_meaning(name, capsys):
         (["quickstart", "--rounds", "-5"], "rounds must be >= 1, got -5"),
         (["quickstart", "--rounds", "250"], "not a multiple of windows=100; use 200 or 300"),
         (["quickstart", "--data", "no/such/folder"], "data must be a folder that exists"),
-        (["quickstart", "--smoke", "--explore", "2"], "explore must be in [0, 1], got 2"),
+        (["quickstart", "--explore", "2"], "--explore must be in [0, 1], got 2"),
+        (["quickstart", "--reg", "1", "0"], "--reg must be > 0 and finite, got 0.0"),
+        (["quickstart", "--clip", "-1"], "--clip must be > 0, got -1.0"),
+        (["dford_grid", "--explore", "nan"], "--explore must be in [0, 1], got nan"),
+        (["dford_grid", "--reg", "-1"], "--reg must be > 0 and finite, got -1.0"),
         (["label_distribution", "--greedy", "9"], "greedy must be in 1…7, got 9"),
     ],
 )
@@ -63,6 +68,51 @@ def test_says_what_is_wrong(arguments, message, capsys, tmp_path, monkeypatch):
         status = stop.code
     assert status == 2
     assert message in " ".join(capsys.readouterr().err.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("out", ["/dev/null", "a_file", "a_file/below", "/proc/results"])
+def test_bad_out_is_found_before_anything_is_played(out, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a_file").write_text("kept")
+    monkeypatch.setattr(label_distribution, "main", lambda options: pytest.fail("was played"))
+    assert main(["label_distribution", "--out", out]) == 2
+    assert f"--out must be a folder to write in, got {out} (" in capsys.readouterr().err
+    assert (tmp_path / "a_file").read_text() == "kept"
+
+
+def test_interrupted_run_says_so_in_one_line(capsys, tmp_path, monkeypatch):
+    def interrupted(options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(label_distribution, "main", interrupted)
+    assert main(["label_distribution", "--out", str(tmp_path)]) == 130
+    assert capsys.readouterr().err == "\ninterrupted; nothing was written\n"
+    assert list(tmp_path.iterdir()) == []
+
+    def interrupted_late(options):
+        _common.dump(options.folder() / "one.json", {})
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(label_distribution, "main", interrupted_late)
+    assert main(["label_distribution", "--out", str(tmp_path)]) == 130
+    found = capsys.readouterr()
+    assert found.err == "\ninterrupted; not all was written\n"
+    assert found.out == f"wrote {tmp_path / 'one.json'}\n"
+
+
+def test_smoke_run_leaves_results_alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["label_distribution", "--smoke"]) == 0
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["label_distribution-smoke"]
+    assert claims.Options(smoke=True).folder().name == "claims-smoke"
+
+
+@pytest.mark.parametrize("name", ["quickstart", "label_distribution", "benchmark"])
+def test_help_says_where_data_changes_nothing(name, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main([name, "--help"])
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "Changes nothing here" in shown and "JONLINE_DATA" not in shown
 
 
 def test_unknown_experiment_gets_the_list(capsys):
@@ -101,7 +151,10 @@ def test_two_runs_of_one_command_give_equal_bytes(tmp_path, capsys):
     )
     for name in ("records.nc", "table.csv"):
         assert (first / name).read_bytes() == (second / name).read_bytes()
-    assert str(first / "figure.png") in capsys.readouterr().out
+    shown = capsys.readouterr()
+    assert "compiling" in shown.err
+    assert "hearing less can win here" in shown.out
+    assert f"wrote {first / 'figure.png'}" in shown.out
     assert (first / "figure.png").read_bytes().startswith(b"\x89PNG")
 
     with xr.open_dataset(first / "records.nc", engine="h5netcdf") as records:
@@ -129,9 +182,14 @@ def test_label_distribution_gives_the_bars_of_figure_1(tmp_path):
     np.testing.assert_allclose(probs, expected, rtol=1e-6)  # float32
 
 
-def test_dford_exploration_puts_the_published_numbers_beside_ours(tmp_path):
+def test_dford_exploration_says_where_its_data_are_made_up(tmp_path, capsys):
     arguments = ["--smoke", "--rounds", "1000", "--windows", "1", "--out", str(tmp_path)]
     assert main(["dford_exploration", *arguments]) == 0
+    shown = capsys.readouterr()
+    assert "compiling" in shown.err
+    assert not {"nan", "nan)", "nearest"} & set(shown.out.split())
+    provenance = json.loads((tmp_path / "provenance.json").read_text("utf-8"))
+    assert list(provenance["data"]) == ["EachMovie (here: made up)"]
     lines = (tmp_path / "table.csv").read_text("utf-8").splitlines()
     assert lines[0] == "dataset,protocol,explore,round,loss,low_95,high_95,paper,difference"
-    assert len(lines) == 4
+    assert [line.split(",")[0] for line in lines[1:]] == ["EachMovie (here: made up)"] * 3

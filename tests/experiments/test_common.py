@@ -29,3 +29,23 @@ def test_smoke_caps_and_keeps_the_windows_whole(rounds, windows):
 def test_without_smoke_nothing_is_capped():
     options = _common.Options(seeds=3)
     assert options.capped() is options
+
+
+def test_file_is_replaced_whole_or_not_at_all(tmp_path, capsys):
+    path = tmp_path / "table.csv"
+    path.write_text("old")
+
+    def broken(to):
+        to.write_text("half")
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        _common.save(path, broken)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+    assert capsys.readouterr().out == ""
+
+    _common.save(path, lambda to: to.write_text("new"))
+    assert path.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [path]
+    assert capsys.readouterr().out == f"wrote {path}\n"

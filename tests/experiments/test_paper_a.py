@@ -10,7 +10,7 @@ from experiments import _claims_a, _common, _judges_a, _ledger, _protocol
 from experiments import dford_exploration as exploration
 from experiments.__main__ import main
 from experiments._ledger import FAILS, HOLDS, UNTESTED
-from jonline.ordinal import theory
+from jonline import ordinal
 
 SEEDS = 6
 NAMES = list(_protocol.TASKS)
@@ -175,7 +175,7 @@ def test_regret():
     assert verdict("A16", dford_curves=curves({}, sums=linear)) == FAILS
     assert verdict("A15", dford_curves=curves({})) == HOLDS
     least = min(
-        theory.regret_bound(5, 1.0, ROUNDS[-1], **task.point) for task in _protocol.TASKS.values()
+        ordinal.regret_bound(5, 1.0, ROUNDS[-1], **task.point) for task in _protocol.TASKS.values()
     )
     over = curves({}, sums=linear * 2 * least / ROUNDS[-1])
     assert verdict("A15", dford_curves=over) == FAILS

@@ -32,7 +32,7 @@ def played(learner, oracle, hypothesis):
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_linear_kernel_plays_as_the_linear_learner(name):
-    """Same keys: the same outputs in every round, thresholds within rounding of sums of 200 terms."""
+    """Same keys: the same outputs in every round; thresholds within rounding of 200 terms."""
     linear = played(*LEARNERS[name], hypotheses.linear(N))
     kernel = played(*LEARNERS[name], hypotheses.kernel(kernels.linear, T, N))
     explicit = played(*LEARNERS[name], hypotheses.polynomial(N, degree=1, offset=0.0, budget=T))
@@ -66,7 +66,7 @@ def test_budget_beyond_the_run_is_no_budget():
 
 
 def test_kernel_learns_what_a_linear_model_cannot():
-    """The label is the distance from the origin; a quadratic score knows it, a linear one does not."""
+    """The label is the distance from the origin: a quadratic score, and no linear one."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(500, 2)).astype(np.float32)
     y = 1 + np.digitize(np.sum(x**2, axis=1), [0.5, 1.5, 3.0])

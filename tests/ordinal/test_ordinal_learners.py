@@ -66,3 +66,41 @@ def test_a_round_is_elementwise_operations_and_reductions(name):
     lanes = jax.vmap(_round(learner, oracle), (0, None, None, 0))
     compiled = jax.jit(lanes).lower(jax.vmap(learner.init)(keys), *arguments[1:3], keys).compile()
     assert "rsqrt" not in compiled.as_text()
+
+
+@pytest.mark.parametrize("name", list(_learners()))
+def test_feedback_of_another_kind_is_an_error_that_names_the_right_one(name):
+    learner, own = _learners()[name]
+    key = jax.random.key(0)
+    state, y = learner.init(key), jnp.int32(2)
+    prediction = learner.predict(state, jnp.ones(3), key)
+    kind = type(own(y, prediction, key)).__name__
+    for oracle in (oracles.label(), oracles.interval(4), oracles.directional()):
+        answer = oracle(y, prediction, key)
+        if type(answer).__name__ != kind:
+            message = rf" reads {kind}, got {type(answer).__name__}; use oracles.{kind.lower()}"
+            with pytest.raises(TypeError, match=message):
+                learner.update(state, jnp.ones(3), prediction, answer, key)
+
+
+@pytest.mark.parametrize("factory", [ordinal.dford, ordinal.prank, ordinal.pril])
+def test_arguments_of_another_kind_are_named(factory):
+    rest = {"explore": 0.5} if factory is ordinal.dford else {}
+    message = r"hypothesis must be a Hypothesis, got 3; hypotheses.linear\(n\)"
+    with pytest.raises(TypeError, match=message):
+        factory(3, 4, reg=1.0, **rest)
+    with pytest.raises(TypeError, match="reg must be a number, got '1'"):
+        factory(hypotheses.linear(3), 4, reg="1", **rest)
+    with pytest.raises(ValueError, match=r"reg must be a scalar, got shape \(2,\)"):
+        factory(hypotheses.linear(3), 4, reg=jnp.ones(2), **rest)
+
+
+def test_arguments_of_dford_of_another_kind_are_named():
+    for bad, message in (
+        (dict(reg=None), "reg must be a number, got None"),
+        (dict(explore="0.5"), "explore must be a number, got '0.5'"),
+        (dict(clip="1"), "clip must be a number, got '1'"),
+        (dict(clip_rule="bound"), "clip_rule must be a function of norm and clip, got 'bound'"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            ordinal.dford(hypotheses.linear(3), 4, **(dict(reg=1.0, explore=0.5) | bad))

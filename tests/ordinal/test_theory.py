@@ -9,7 +9,6 @@ import pytest
 import jonline
 from jonline import data, hypotheses, oracles, ordinal
 from jonline.core import Environment, Example
-from jonline.ordinal import theory
 from jonline.ordinal.thresholds import OrdinalPrediction, OrdinalState
 
 NUM_FEATURES, NUM_CLASSES, REG, EXPLORE = 3, 4, 0.5, 0.4
@@ -26,11 +25,11 @@ def make(point, data_):
 
 def test_bound_by_hand():
     # K = 3, R^2 = 3, T = e^2 rounded up to 8: 16 * 9 * 4 * ln 3 * ln 8 / (2 * 0.5)
-    printed = theory.regret_bound(3, 3.0, 8, reg=2.0, explore=0.5)
+    printed = ordinal.regret_bound(3, 3.0, 8, reg=2.0, explore=0.5)
     np.testing.assert_allclose(printed, 576 * np.log(3) * np.log(8), rtol=1e-12)
-    two = theory.regret_bound(2, 3.0, np.array([1, 8]), reg=2.0, explore=0.5)
+    two = ordinal.regret_bound(2, 3.0, np.array([1, 8]), reg=2.0, explore=0.5)
     np.testing.assert_allclose(two, 64 * (1 + np.log(2)) * (1 + np.log([1, 8])), rtol=1e-12)
-    early = theory.regret_bound(3, 3.0, [2, 3], reg=1.0, explore=1.0)
+    early = ordinal.regret_bound(3, 3.0, [2, 3], reg=1.0, explore=1.0)
     by_hand = [144 * (1 + np.log(3)) * (1 + np.log(2)), 576 * np.log(3) * np.log(3)]
     np.testing.assert_allclose(early, by_hand, rtol=1e-12)
 
@@ -39,7 +38,7 @@ def test_regret_of_one_round_by_hand():
     state = OrdinalState(jnp.array([1.0, 0.0, 2.0]), jnp.array([-1.0, 1.0, 4.0]), jnp.int32(7))
     example = Example(jnp.array([1.0, 1.0, 1.0]), jnp.int32(1))
     prediction = OrdinalPrediction(jnp.int32(3), jnp.float32(3.0), state.thresholds)
-    metric = theory.regularised_loss_metric(REG, LINEAR, COMPARATOR)
+    metric = ordinal.regularised_loss_metric(REG, LINEAR, COMPARATOR)
     measured = metric(example, prediction, None, state)
     mine = (4 + 2 + 0) + REG / 2 * (5 + 18)  # y = 1: every threshold ought to be above f = 3
     theirs = (0.5 + 0 + 0) + REG / 2 * (1.25 + 2)  # f = -1/2
@@ -49,8 +48,8 @@ def test_regret_of_one_round_by_hand():
 
 def test_against_zero_regret_is_the_loss_sum_to_the_bit():
     trace = jonline.trace(make, {"explore": EXPLORE}, key=0, first=0, last=50)
-    none = theory.regret(trace, REG, LINEAR)
-    zero = theory.regret(trace, REG, LINEAR, ordinal.thresholds.zero_state(LINEAR, NUM_CLASSES))
+    none = ordinal.regret(trace, REG, LINEAR)
+    zero = ordinal.regret(trace, REG, LINEAR, ordinal.thresholds.zero_state(LINEAR, NUM_CLASSES))
     np.testing.assert_array_equal(zero.instantaneous, none.instantaneous)
     losses = [
         ordinal.regularised_loss(score, thresholds, jnp.sum(w * w), y, REG)
@@ -70,13 +69,13 @@ def test_against_zero_regret_is_the_loss_sum_to_the_bit():
 @pytest.fixture(scope="module")
 def played():
     sweep = partial(jonline.sweep, make, num_rounds=2000, num_seeds=32, key=1, record_every=50)
-    metric = theory.regularised_loss_metric(REG, LINEAR, COMPARATOR)
+    metric = ordinal.regularised_loss_metric(REG, LINEAR, COMPARATOR)
     return sweep(metric, jonline.product_grid(explore=[EXPLORE, 1.0]))
 
 
 def test_sweep_and_trace_agree(played):
     trace = jonline.trace(make, {"explore": EXPLORE}, key=1, first=0, last=50)
-    traced = theory.regret(trace, REG, LINEAR, COMPARATOR)
+    traced = ordinal.regret(trace, REG, LINEAR, COMPARATOR)
     first = played.records["regret"][0, 0, 0]
     np.testing.assert_allclose(traced.cumulative[-1], first, rtol=1e-5)  # sums in float32
 
@@ -85,7 +84,7 @@ def test_dford_stays_under_the_bound_on_its_stream(played):
     rounds = played.record_every * np.arange(1, 41)
     total = played.records["regularised_loss"].cumsum(axis=-1).mean(axis=1)  # against u = 0
     for curve, explore in zip(total, played.grid["explore"], strict=True):
-        bound = theory.regret_bound(NUM_CLASSES, 1.0, rounds, reg=REG, explore=explore)
+        bound = ordinal.regret_bound(NUM_CLASSES, 1.0, rounds, reg=REG, explore=explore)
         assert np.all(curve <= bound)
 
 
