@@ -106,20 +106,20 @@ def numpy_loop(table: Table, lane: int, lanes: Lanes, num_rounds: int) -> float:
     return total / num_rounds
 
 
-_mix_one = numba.njit(_mix)
+mix_one = numba.njit(_mix)
 
 
 @numba.njit(nogil=True, error_model="numpy")
 def _single(x, y, K, seed, reg, explore, clip, num_rounds):
     N, n = x.shape
     w, theta = np.zeros(n, np.float32), np.zeros(K - 1, np.float32)
-    key = _mix_one(np.uint32(np.uint32(seed) + np.uint32(0x9E3779B9)))
+    key = mix_one(np.uint32(np.uint32(seed) + np.uint32(0x9E3779B9)))
     one = np.float32(1)
     total = 0
     for t in range(num_rounds):
-        row = np.uint64(_mix_one(_mix_one(np.uint32(2 * t)) ^ key)) * np.uint64(N)
+        row = np.uint64(mix_one(mix_one(np.uint32(2 * t)) ^ key)) * np.uint64(N)
         row = row >> np.uint64(32)
-        uniform = np.float32(_mix_one(_mix_one(np.uint32(2 * t + 1)) ^ key) >> np.uint32(8))
+        uniform = np.float32(mix_one(mix_one(np.uint32(2 * t + 1)) ^ key) >> np.uint32(8))
         uniform *= np.float32(2**-24)
         label = y[row]
         f = np.float32(0)
@@ -189,12 +189,12 @@ def _tile(flat, y, K, n, seed, reg, explore, clip, num_rounds, total):
     squares, tau, step = _vector(L), _vector(L), _vector(L)
     zero, one, two = np.float32(0), np.float32(1), np.float32(2)
     for k in range(L):
-        key[k] = _mix_one(np.uint32(np.uint32(seed[k]) + np.uint32(0x9E3779B9)))
+        key[k] = mix_one(np.uint32(np.uint32(seed[k]) + np.uint32(0x9E3779B9)))
     for t in range(num_rounds):
-        even, odd = _mix_one(np.uint32(2 * t)), _mix_one(np.uint32(2 * t + 1))
+        even, odd = mix_one(np.uint32(2 * t)), mix_one(np.uint32(2 * t + 1))
         for k in range(L):
-            row = (np.uint64(_mix_one(even ^ key[k])) * N) >> np.uint64(32)
-            bits = np.int32(_mix_one(odd ^ key[k]) >> np.uint32(8))
+            row = (np.uint64(mix_one(even ^ key[k])) * N) >> np.uint64(32)
+            bits = np.int32(mix_one(odd ^ key[k]) >> np.uint32(8))
             uniform[k] = np.float32(bits) * np.float32(2**-24)
             base[k] = row * np.uint64(n)
             label[k] = y[row]

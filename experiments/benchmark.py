@@ -7,6 +7,7 @@ replacement. A lane is one run of one point with one seed.
 * numba, single: one run at a time; numba, lanes: all runs side by side, the physical reference.
 * jonline: 1 to 1 200 lanes. "shared" is 24 points x 10 seeds, which share their examples and random
   numbers; "own" is 240 seeds of one point.
+* "kernel 500", "kernel 2000": the same with a kernel, of `_contest_kernel`, over so many terms.
 
 Repetitions are interleaved and medians taken; the first call, which compiles, is reported apart.
 One thread is measured in CPU time, two in wall time. Memory and compile time are those of fresh
@@ -15,22 +16,34 @@ processes. Every contestant's mean loss must beat the best constant label's. `--
 """
 
 import dataclasses
+import itertools
 import multiprocessing
 import resource
-import statistics
+import signal
 import sys
 import time
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from typing import Any, NamedTuple
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
 
 import jax
 import numpy as np
 
 import jonline
-from experiments import _common, _reference
-from jonline import data as datasets
-from jonline import hypotheses, metrics, oracles, ordinal, streams
+from experiments import _common, _contest_kernel, _reference, _reference_kernel
+from experiments._contest import (
+    Contestant,
+    Target,
+    as_dataset,
+    best_constant,
+    compile_seconds,
+    nanoseconds,
+    play_jonline,
+    time_all,
+    verdict,
+)
+from jonline import hypotheses, oracles, ordinal, streams
 
 CLIP = 10.0
 
@@ -40,9 +53,12 @@ class Options(_common.Options):
     """Options of the measurement."""
 
     rounds: int = 50_000
-    """Rounds of a jonline or numba call, a multiple of `windows`; NumPy plays a twentieth."""
+    """Rounds of a jonline or numba call, a multiple of `windows`; NumPy plays a twentieth. With a
+    kernel half of it, and NumPy a tenth."""
     windows: int = 10
     """Windows of a jonline call."""
+    data: Path | None = None
+    """Changes nothing here: the table is drawn at random."""
     repetitions: int = 7
     """Timed calls of every contestant, >= 1; the median counts."""
     long_rounds: int = 3_000_000
@@ -51,28 +67,9 @@ class Options(_common.Options):
     def __post_init__(self):
         super().__post_init__()
         if self.repetitions < 1:
-            raise ValueError(f"repetitions must be >= 1, got {self.repetitions}")
+            raise ValueError(f"--repetitions must be >= 1, got {self.repetitions}")
         if self.long_rounds < 100 or self.long_rounds % 100:
-            raise ValueError(f"long_rounds must be a multiple of 100, got {self.long_rounds}")
-
-
-class Contestant(NamedTuple):
-    """What is timed: `play()` plays `lanes` runs of `rounds` rounds and returns the mean loss."""
-
-    name: str
-    lanes: int
-    rounds: int
-    workers: int
-    play: Callable[[], float]
-
-
-class Timing(NamedTuple):
-    """Seconds of the first call, CPU and wall seconds of the others, and the mean loss."""
-
-    first: float
-    cpu: list[float]
-    wall: list[float]
-    loss: float
+            raise ValueError(f"--long-rounds must be a multiple of 100, got {self.long_rounds}")
 
 
 def make(point, data):
@@ -87,57 +84,38 @@ def make(point, data):
     return learner, jonline.Environment(streams.resample(data), oracles.directional())
 
 
-def measure(example, prediction, feedback, state):
-    """Returns the loss alone, as the references do."""
-    del feedback
-    return {"loss": metrics.absolute_loss(prediction.score, state.thresholds, example.y)}
-
-
 def grid(num_points: int) -> dict[str, np.ndarray]:
     """Returns points that differ in `explore`; a single one has 0.6."""
     explore = np.linspace(0.2, 1.0, num_points) if num_points > 1 else np.asarray([0.6])
     return jonline.product_grid(reg=np.asarray([4.0]), explore=explore)
 
 
-def play_jonline(
-    data: Any, num_points: int, num_seeds: int, num_rounds: int, record_every: int, **kwargs
-) -> float:
-    """Returns the mean loss of a sweep."""
-    result = jonline.sweep(
-        make,
-        measure,
-        grid(num_points),
-        data=data,
-        num_rounds=num_rounds,
-        num_seeds=num_seeds,
-        key=0,
-        record_every=record_every,
-        **kwargs,
-    )
-    return float(result.mean_curve("loss")[..., -1].mean())
-
-
-def as_dataset(table: _reference.Table):
-    """Returns the references' table as a data set."""
-    return datasets.from_arrays(*table, name="planted linear")
-
-
 def contestants(options: Options, table: _reference.Table) -> list[Contestant]:
     """Returns everything that is timed."""
-    data, rounds = as_dataset(table), options.rounds
+    data, rounds, constant = as_dataset(table), options.rounds, best_constant(table)
 
     def lanes_of(num_points, num_seeds):
         point = grid(num_points)
         return _reference.make_lanes(point["reg"], point["explore"], num_seeds, clip=CLIP)
 
+    def entrant(name, lanes, play, *, rounds=rounds, workers=1, compiles=True):
+        return Contestant(name, lanes, rounds, workers, constant, play, compiles)
+
     def sweep(name, num_points, num_seeds, workers=1, **kwargs):
         kwargs["devices"] = jax.local_devices()[:workers]
-        args = (data, num_points, num_seeds, rounds, options.record_every)
-        lanes = num_points * num_seeds
-        return Contestant(name, lanes, rounds, workers, lambda: play_jonline(*args, **kwargs))
+        args = (make, grid(num_points), data, num_seeds, rounds, options.record_every)
+        play = partial(play_jonline, *args, **kwargs)
+        return entrant(name, num_points * num_seeds, play, workers=workers)
+
+    def kernel_rows(*budgets):
+        table = _reference_kernel.make_small_table()
+        rows = [_contest_kernel.contestants(budget, table, rounds // 2) for budget in budgets]
+        return list(itertools.chain(*rows))
+
+    fewer = max(1, rounds // 20)
 
     def numpy_loop():
-        return _reference.numpy_loop(table, 0, lanes_of(1, 1), max(1, rounds // 20))
+        return _reference.numpy_loop(table, 0, lanes_of(1, 1), fewer)
 
     def numba_single():
         return float(_reference.numba_single(table, lanes_of(1, 10), rounds).mean())
@@ -150,15 +128,16 @@ def contestants(options: Options, table: _reference.Table) -> list[Contestant]:
             return sum(pool.map(numba_lanes, [lanes_of(24, 10)] * 2)) / 2
 
     small = [
-        Contestant("NumPy", 1, max(1, rounds // 20), 1, numpy_loop),
-        Contestant("numba, single", 10, rounds, 1, numba_single),
-        Contestant("numba, lanes", 240, rounds, 1, lambda: numba_lanes(lanes_of(24, 10))),
+        entrant("NumPy", 1, numpy_loop, rounds=fewer, compiles=False),
+        entrant("numba, single", 10, numba_single),
+        entrant("numba, lanes", 240, lambda: numba_lanes(lanes_of(24, 10))),
         sweep("jonline, 240 lanes, shared", 24, 10),
     ]
     if options.smoke:
-        return small
-    return small + [
-        Contestant("numba, lanes, 2 threads", 480, rounds, 2, numba_two),
+        return small + kernel_rows(50)
+    return [
+        *small,
+        entrant("numba, lanes, 2 threads", 480, numba_two, workers=2),
         sweep("jonline, 1 lane", 1, 1),
         sweep("jonline, 10 lanes", 1, 10),
         sweep("jonline, 24 lanes", 24, 1),
@@ -167,29 +146,8 @@ def contestants(options: Options, table: _reference.Table) -> list[Contestant]:
         sweep("jonline, 480 lanes, 2 devices", 24, 20, workers=2, block=240),
         sweep("jonline, 1200 lanes", 24, 50, block=240),
         sweep("jonline, 1200 lanes, 2 devices", 24, 50, workers=2, block=208),
+        *kernel_rows(*_contest_kernel.BARS),
     ]
-
-
-def time_all(entrants: list[Contestant], repetitions: int) -> dict[str, Timing]:
-    """Returns the times of every contestant, their repetitions interleaved."""
-    timings = {}
-    for one in entrants:
-        start = time.perf_counter()
-        loss = one.play()
-        timings[one.name] = Timing(time.perf_counter() - start, [], [], loss)
-    for _ in range(repetitions):
-        for one in entrants:
-            wall, cpu = time.perf_counter(), time.process_time()
-            one.play()
-            timings[one.name].cpu.append(time.process_time() - cpu)
-            timings[one.name].wall.append(time.perf_counter() - wall)
-    return timings
-
-
-def nanoseconds(one: Contestant, timing: Timing, *, wall: bool = False) -> float:
-    """Returns the median per lane and round, in CPU time if one thread plays."""
-    seconds = timing.wall if wall or one.workers > 1 else timing.cpu
-    return 1e9 * statistics.median(seconds) / (one.lanes * one.rounds)
 
 
 class Probe(NamedTuple):
@@ -211,7 +169,8 @@ def probe(num_rounds: int, record_every: int) -> Probe:
 
     jax.monitoring.register_event_duration_secs_listener(listen)
     start = time.perf_counter()
-    play_jonline(as_dataset(_reference.make_table()), 24, 10, num_rounds, record_every)
+    data = as_dataset(_reference.make_table())
+    play_jonline(make, grid(24), data, 10, num_rounds, record_every)
     total = time.perf_counter() - start
     unit = 1 if sys.platform == "darwin" else 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
@@ -221,18 +180,14 @@ def probe(num_rounds: int, record_every: int) -> Probe:
 def probe_all(jobs: list[tuple[int, int]], workers: int) -> list[Probe]:
     """Returns `probe` of each (rounds, record_every), each in a fresh process."""
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, max_tasks_per_child=1) as pool:
+    with ProcessPoolExecutor(
+        workers,
+        mp_context=context,
+        initializer=signal.signal,
+        initargs=(signal.SIGINT, signal.SIG_DFL),  # Ctrl-C ends it without a traceback of its own
+        max_tasks_per_child=1,
+    ) as pool:
         return list(pool.map(probe, *zip(*jobs, strict=True)))
-
-
-class Target(NamedTuple):
-    """A bar: the value reached, and those aimed at first and in the end."""
-
-    name: str
-    reached: float
-    first: float
-    ambition: float
-    smaller_is_better: bool = False
 
 
 def targets(
@@ -257,7 +212,7 @@ def targets(
             Target("time per lane, 1200 / 240 lanes", ns[many] / ns[shared], 1.15, 1, True),
             Target("2 devices / 1, of numba's gain by 2 threads", gain / scaling, 0.65, 0.95),
         ]
-    return bars
+    return bars + _contest_kernel.targets(ns)
 
 
 def main(options: Options) -> None:
@@ -271,7 +226,6 @@ def main(options: Options) -> None:
     short, long = probe_all(jobs, workers=2 if options.smoke else 1)
     jonline.configure(threads=1, host_devices=2)
     table = _reference.make_table()
-    constant = min(np.abs(table.y - k).mean() for k in range(1, table.num_classes + 1))
     entrants = contestants(options, table)
     timings = time_all(entrants, repetitions)
     ns = {one.name: nanoseconds(one, timings[one.name]) for one in entrants}
@@ -282,9 +236,9 @@ def main(options: Options) -> None:
             "contestant": one.name,
             "ns_per_lane_round": ns[one.name],
             "million_rounds_lanes_per_s": 1e3 / ns[one.name],
-            "first_call_s": timings[one.name].first - statistics.median(timings[one.name].wall),
+            "first_call_s": compile_seconds(one, timings[one.name]),
             "mean_loss": timings[one.name].loss,
-            "learned": bool(timings[one.name].loss < constant),
+            "learned": bool(timings[one.name].loss < one.constant),
         }
         for one in entrants
     ]
@@ -298,22 +252,12 @@ def main(options: Options) -> None:
         "nanoseconds": ns,
         "targets": [verdict(bar) for bar in bars],
         "probes": {"T": short._asdict(), "100 T": long._asdict()},
-        "best_constant_loss": float(constant),
         "provenance": _common.provenance(options, {}),
     }
     _common.dump(folder / "benchmark.json", everything)
-    print(f"wrote {folder / 'benchmark.json'}")
     lost = [row["contestant"] for row in rows if not row["learned"]]
     if lost and not options.smoke:
         raise ValueError(f"did not learn, so that their times mean nothing: {lost}")
-
-
-def verdict(bar: Target) -> dict[str, Any]:
-    """Returns the bar as a row, with whether its first value is reached."""
-    sign = -1 if bar.smaller_is_better else 1
-    row = bar._asdict()
-    del row["smaller_is_better"]
-    return row | {"met": sign * bar.reached >= sign * bar.first}
 
 
 def draw(ns: dict[str, float]):

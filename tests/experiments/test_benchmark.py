@@ -3,12 +3,15 @@
 import json
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
 
+from experiments import _contest, benchmark
+from experiments import _contest_kernel as of_kernel
 from experiments import _reference as reference
-from experiments import benchmark
+from experiments import _reference_kernel as kernel_reference
 from experiments.__main__ import HERE
 
 ROUNDS = 1000
@@ -49,13 +52,64 @@ def test_lanes_beyond_a_tile_play_as_those_in_it(table):
 
 
 def test_jonline_learns_what_the_references_learn(table):
-    data, num_seeds = benchmark.as_dataset(table), 30
+    data, num_seeds = _contest.as_dataset(table), 30
     grid = benchmark.grid(2)
     lanes = reference.make_lanes(grid["reg"], grid["explore"], num_seeds, clip=benchmark.CLIP)
     theirs = reference.numba_lanes(table, lanes, ROUNDS).reshape(2, num_seeds)
-    ours = benchmark.play_jonline(data, 2, num_seeds, ROUNDS, ROUNDS)
+    ours = _contest.play_jonline(benchmark.make, grid, data, num_seeds, ROUNDS, ROUNDS)
     error = np.sqrt(theirs.var(axis=1, ddof=1).mean() / 2 / num_seeds)
     assert abs(ours - theirs.mean()) < 5 * np.sqrt(2) * error
+
+
+@pytest.fixture(scope="module")
+def small_table():
+    return kernel_reference.make_small_table()
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("budget", [1, 50, 200])  # 64 terms are added up together
+def test_kernel_references_play_the_same_rounds(small_table, budget, sparse):
+    lanes = of_kernel.make_lanes(4)
+    loop = [kernel_reference.kernel_numpy(small_table, budget, k, lanes, ROUNDS) for k in range(4)]
+    played = kernel_reference.kernel_numba(small_table, budget, lanes, ROUNDS, sparse=sparse)
+    # float64 against float32: a score that all but ties with a threshold may fall on either side
+    np.testing.assert_allclose(played, loop, atol=0.02)
+
+
+def test_kernel_reference_pads_its_features(small_table):
+    narrow = small_table._replace(x=small_table.x[:, :7])
+    lanes = of_kernel.make_lanes(1)
+    loop = kernel_reference.kernel_numpy(narrow, 100, 0, lanes, ROUNDS)
+    played = kernel_reference.kernel_numba(narrow, 100, lanes, ROUNDS)
+    np.testing.assert_allclose(played, loop, atol=0.02)
+
+
+@pytest.mark.parametrize("way", ["ring", "explicit"])
+def test_jonline_learns_with_a_kernel_what_the_references_learn(small_table, way):
+    budget, num_seeds, data = 100, 32, _contest.as_dataset(small_table)
+    hypothesis = of_kernel.both(budget, 10)[way]
+    theirs = kernel_reference.kernel_numba(
+        small_table, budget, of_kernel.make_lanes(num_seeds), ROUNDS
+    )
+    ours = _contest.play_jonline(
+        partial(of_kernel.make, hypothesis), of_kernel.POINT, data, num_seeds, ROUNDS, ROUNDS
+    )
+    error = np.sqrt(theirs.var(ddof=1) / num_seeds)
+    assert abs(ours - theirs.mean()) < 5 * np.sqrt(2) * error
+
+
+def test_kernel_bars_are_those_of_the_budgets_timed():
+    names = ["numba", "jonline, ring", "jonline, explicit"]
+    ns = {f"{name}, kernel 500": 2.0**k for k, name in enumerate(names)}
+    assert [bar.reached for bar in of_kernel.targets(ns)] == [0.5, 0.25]
+    assert of_kernel.targets({}) == []
+
+
+def test_first_call_is_blank_where_nothing_compiles():
+    timing = _contest.Timing(1.5, [0.5], [0.5], 0.0)
+    one = _contest.Contestant("compiled", 1, 1, 1, 1.0, lambda: 0.0)
+    assert _contest.compile_seconds(one, timing) == 1.0
+    assert _contest.compile_seconds(one._replace(compiles=False), timing) == ""
 
 
 @pytest.mark.slow
@@ -69,6 +123,7 @@ def test_smoke_run_writes_contestants_and_targets(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     report = json.loads((tmp_path / "benchmark.json").read_text("utf-8"))
-    assert {"NumPy", "numba, lanes", "jonline, 240 lanes, shared"} <= set(report["contestants"])
+    names = {"NumPy", "numba, lanes", "jonline, 240 lanes, shared", "jonline, ring, kernel 50"}
+    assert names <= set(report["contestants"])
     assert all(target["reached"] == target["reached"] for target in report["targets"])
     assert report["provenance"]["environment"]["NPROC"] == "1"
