@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend import core as jex
 
-from jonline import stages
+from jonline import equations
 
 _ELEMENTWISE = frozenset(
     """
@@ -54,16 +54,16 @@ def evaluate(eqns: Sequence[Any], env: dict, num_lanes: int) -> dict:
     """Returns `env` (variable -> Lanes or shared value) with the results of `eqns`."""
     env = dict(env)
     for eqn in eqns:
-        values = [stages.read(env, var) for var in eqn.invars]
+        values = [equations.read(env, var) for var in eqn.invars]
         if any(isinstance(value, Lanes) for value in values):
             loop = _LOOPS.get(eqn.primitive.name)
             if loop is not None:
-                out = loop(eqn, values, num_lanes, env.get(stages.MINUS_ZERO))
+                out = loop(eqn, values, num_lanes, env.get(equations.MINUS_ZERO))
             else:
                 out = _RULES.get(eqn.primitive.name, _by_vmap)(eqn, values, num_lanes)
-                out = [*map(Lanes, stages.rounded(eqn, out, env))]
+                out = [*map(Lanes, equations.rounded(eqn, out, env))]
         else:
-            out = stages.rounded(eqn, stages.bind(eqn, values), env)
+            out = equations.rounded(eqn, equations.bind(eqn, values), env)
         env.update(zip(eqn.outvars, out, strict=True))
     return env
 
@@ -78,7 +78,7 @@ def _by_vmap(eqn: Any, values: list, num_lanes: int) -> list:
     del num_lanes
     axes = [-1 if isinstance(v, Lanes) else None for v in values]
     plain = [v.value if isinstance(v, Lanes) else v for v in values]
-    return jax.vmap(lambda *args: stages.bind(eqn, args), in_axes=axes, out_axes=-1)(*plain)
+    return jax.vmap(lambda *args: equations.bind(eqn, args), in_axes=axes, out_axes=-1)(*plain)
 
 
 def _elementwise(eqn: Any, values: list, num_lanes: int) -> list:
@@ -162,10 +162,10 @@ def _dynamic_update_slice(eqn: Any, values: list, num_lanes: int) -> list:
 def _call(closed: Any, values: Sequence[Any], num_lanes: int, minus_zero: Any) -> list:
     env = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
     if minus_zero is not None:
-        env[stages.MINUS_ZERO] = minus_zero
+        env[equations.MINUS_ZERO] = minus_zero
     env.update(zip(closed.jaxpr.invars, values, strict=True))
     env = evaluate(closed.jaxpr.eqns, env, num_lanes)
-    return [stages.read(env, var) for var in closed.jaxpr.outvars]
+    return [equations.read(env, var) for var in closed.jaxpr.outvars]
 
 
 def _while(eqn: Any, values: list, num_lanes: int, minus_zero: Any) -> list:

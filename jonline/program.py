@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jonline import lanes, stages
+from jonline import equations, lanes, stages
 from jonline.core import Array, PRNGKey
 from jonline.lanes import Lanes
 from jonline.rounds import Carry
@@ -67,13 +67,13 @@ def prepare(
     minus_zero = jax.lax.bitcast_convert_type(sign, jnp.float32)  # the compiler cannot know
     shared = (
         staged.constants
-        | {stages.MINUS_ZERO: minus_zero}
+        | {equations.MINUS_ZERO: minus_zero}
         | dict(zip(of_data, jax.tree.leaves(data), strict=True))
     )
-    shared = stages.evaluate(staged.shared.eqns, shared)
+    shared = equations.evaluate(staged.shared.eqns, shared)
 
     def of_seed(key):
-        env = stages.evaluate(staged.seed.eqns, shared | {of_key[0]: key})
+        env = equations.evaluate(staged.seed.eqns, shared | {of_key[0]: key})
         return [env[var] for var in staged.seed.gives]
 
     seed_vars = (*of_key, *staged.seed.gives)
@@ -96,7 +96,7 @@ def prepare(
     def draw(rounds):
         def one(t, *values):
             env = shared | dict(zip(seed_vars, values, strict=True)) | {of_time[0]: t}
-            env = stages.evaluate(staged.draw.eqns, env)
+            env = equations.evaluate(staged.draw.eqns, env)
             return [env[var] for var in staged.draw.gives]
 
         fixed = [None] * len(seed_vars)
@@ -121,7 +121,7 @@ def play(program: Program, drawn: list, t: Array, carry: Any) -> tuple[Any, Any]
     ):
         env[var] = leaf if same else Lanes(leaf)
     env = lanes.evaluate(staged.round.eqns, env, num_lanes)
-    outs = [stages.read(env, var) for var in staged.outs]
+    outs = [equations.read(env, var) for var in staged.outs]
     outs = [
         out if i < len(staged.uniform) and staged.uniform[i] else lanes.spread(out, num_lanes).value
         for i, out in enumerate(outs)

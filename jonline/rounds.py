@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jonline import stages
+from jonline import equations
 from jonline.core import (
     Array,
     ArrayTree,
@@ -114,7 +114,7 @@ def play(
     learner, (stream, oracle, delay) = made
     keys = purpose_keys(run_key)
     source = stream.init(keys["source"])
-    example = stages.drawn(stream.draw(source, t))
+    example = equations.drawn(stream.draw(source, t))
     prediction = _predict(learner, carry.state, example.x, jax.random.fold_in(keys["predict"], t))
     feedback = oracle(example.y, prediction, jax.random.fold_in(keys["oracle"], t))
     measured = metrics(example, prediction, feedback, carry.state)

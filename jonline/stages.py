@@ -30,19 +30,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.extend import core as jex
+
+from jonline import equations
 
 SEED, TIME, LANE, CARRY, EXAMPLE, UNIFORM = 1, 2, 4, 8, 16, 32
 _FREE = ("nothing", "time")  # recomputed where they are read
 
-_CALLS = {
-    "jit": "jaxpr",
-    "closed_call": "call_jaxpr",
-    "custom_jvp_call": "call_jaxpr",
-    "custom_vjp_call": "call_jaxpr",
-    "remat2": "jaxpr",
-}
 _ELEMENTWISE = frozenset(
     """
     abs add and broadcast_in_dim clamp convert_element_type copy div eq ge gt integer_pow
@@ -52,19 +46,12 @@ _ELEMENTWISE = frozenset(
 )
 
 
-_PRODUCTS = ("mul", "integer_pow", "square")
-MINUS_ZERO = "minus zero"  # the key of -0.0 in an environment
-
 _SAME_ANYWHERE = frozenset(
     """
     abs broadcast_in_dim concatenate convert_element_type copy dynamic_slice gather max min
     mul neg pad reshape rev select_n sign slice squeeze stop_gradient transpose
     """.split()
 )
-
-_drawn = jex.Primitive("drawn")
-_drawn.def_impl(lambda leaf: leaf)
-_drawn.def_abstract_eval(lambda leaf: leaf)
 
 
 class Stage(NamedTuple):
@@ -90,51 +77,9 @@ class Stages(NamedTuple):
     out_tree: Any
 
 
-def drawn(example: Any) -> Any:
-    """Marks the leaves of an example: what is made of them is the learner's and the oracle's."""
-    return jax.tree.map(_drawn.bind, example)
-
-
-def bind(eqn: Any, values: Sequence[Any]) -> list:
-    """Evaluates one equation."""
-    if eqn.primitive is _drawn:
-        return list(values)
-    with eqn.ctx.manager:
-        out = eqn.primitive.bind(*values, **eqn.primitive.get_bind_params(eqn.params))
-    return list(out) if eqn.primitive.multiple_results else [out]
-
-
-def read(env: dict, var: Any) -> Any:
-    """The value of a variable or literal."""
-    return var.val if isinstance(var, jex.Literal) else env[var]
-
-
-def evaluate(eqns: Sequence[Any], env: dict) -> dict:
-    """Returns `env` with the results of `eqns`, evaluated in order."""
-    env = dict(env)
-    for eqn in eqns:
-        values = rounded(eqn, bind(eqn, [read(env, var) for var in eqn.invars]), env)
-        env.update(zip(eqn.outvars, values, strict=True))
-    return env
-
-
-def rounded(eqn: Any, values: list, env: dict) -> list:
-    """Rounds a product before anything is added to it.
-
-    The compiler would fuse some products with some sums, and which ones depends on what else is
-    computed: on the metrics, on a delay. Here -0.0, whose value it does not know, is added first:
-    at no cost, since that makes one fused instruction with the result of the product alone.
-    """
-    if eqn.primitive.name in _PRODUCTS and MINUS_ZERO in env:
-        (value,) = values
-        if jnp.issubdtype(value.dtype, jnp.floating):
-            return [value + env[MINUS_ZERO].astype(value.dtype)]
-    return values
-
-
 def same_everywhere(function: Any, data: Any, key: Any, point: Any) -> tuple[bool, ...]:
     """Returns which leaves of `function(data, key, point)` depend on neither key nor point."""
-    jaxpr = _flat_jaxpr(function, data, key, point)[0].jaxpr
+    jaxpr = equations.flat_jaxpr(function, data, key, point)[0].jaxpr
     inputs = _grouped(jaxpr.invars, (data, key, point))
     depends, _ = _dependencies(jaxpr, inputs, (0, SEED, LANE))
     return tuple(not _bits(depends, var) for var in jaxpr.outvars)
@@ -152,7 +97,7 @@ def split(function: Any, *args: Any, starts_equal: Sequence[bool] = ()) -> Stage
     Returns:
       The stages, with every call inlined.
     """
-    closed, out_tree = _flat_jaxpr(function, *args)
+    closed, out_tree = equations.flat_jaxpr(function, *args)
     jaxpr = closed.jaxpr
     inputs = _grouped(jaxpr.invars, args)
     uniform = tuple(starts_equal) or (False,) * len(inputs[-1])
@@ -203,52 +148,6 @@ def split(function: Any, *args: Any, starts_equal: Sequence[bool] = ()) -> Stage
     )
 
 
-def inlined(function: Any, *args: Any) -> jex.ClosedJaxpr:
-    """Returns the equations of `function(*args)` with every call inlined."""
-    return _flat_jaxpr(function, *args)[0]
-
-
-def _flat_jaxpr(function: Any, *args: Any) -> tuple[jex.ClosedJaxpr, Any]:
-    flat, tree = jax.tree.flatten(args)
-
-    def of_leaves(*leaves):
-        return function(*jax.tree.unflatten(tree, leaves))
-
-    closed, out_shape = jax.make_jaxpr(of_leaves, return_shape=True)(*flat)
-    flattened = jax.make_jaxpr(lambda *leaves: _inlined(closed.jaxpr, closed.consts, leaves))(*flat)
-    return _without_repeats(flattened), jax.tree.structure(out_shape)
-
-
-def _without_repeats(closed: jex.ClosedJaxpr) -> jex.ClosedJaxpr:
-    """Computes once what several equations compute, `value(f, x)` in predict and update say."""
-    seen: dict = {}
-    same: dict = {}  # variable -> the earlier one with its value
-
-    def renamed(var):
-        return var if isinstance(var, jex.Literal) else same.get(var, var)
-
-    def of_operand(var):
-        if isinstance(var, jex.Literal):
-            value = np.asarray(var.val)
-            return value.dtype, value.shape, value.tobytes()
-        return var
-
-    eqns = []
-    for eqn in closed.jaxpr.eqns:
-        eqn = eqn.replace(invars=[renamed(var) for var in eqn.invars])
-        key = (eqn.primitive, *map(of_operand, eqn.invars), *sorted(eqn.params.items()))
-        try:
-            earlier = seen.setdefault(key, eqn) if not eqn.effects else eqn
-        except TypeError:  # a parameter that cannot be compared
-            earlier = eqn
-        if earlier is eqn:
-            eqns.append(eqn)
-        else:
-            same.update(zip(eqn.outvars, earlier.outvars, strict=True))
-    outvars = [renamed(var) for var in closed.jaxpr.outvars]
-    return closed.replace(jaxpr=closed.jaxpr.replace(eqns=eqns, outvars=outvars))
-
-
 _ORDER = ("shared", "seed", "lane", "draw", "round")
 
 
@@ -268,7 +167,7 @@ def _dependencies(jaxpr: Any, inputs: Sequence[tuple], bits: Sequence[Any]) -> t
     for eqn in jaxpr.eqns:
         known = {depends[var] for var in eqn.invars if not isinstance(var, jex.Literal)} - {None}
         union = functools.reduce(operator.or_, known) if known else None
-        if eqn.primitive is _drawn and union:
+        if eqn.primitive is equations.DRAWN and union:
             union |= EXAMPLE
         elif union and union & EXAMPLE and not _is_same_anywhere(eqn):
             union |= CARRY
@@ -351,21 +250,3 @@ def _stored(jaxpr: Any, home: dict, depends: dict) -> set:
                 made_of[eqn.outvars[0]] = parts
                 stored.discard(eqn.outvars[0])
     return stored
-
-
-def _inlined(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list:
-    env = dict(zip(jaxpr.constvars, consts, strict=True))
-    env.update(zip(jaxpr.invars, args, strict=True))
-    for eqn in jaxpr.eqns:
-        values = [read(env, var) for var in eqn.invars]
-        body = eqn.params.get(_CALLS.get(eqn.primitive.name, ""))
-        if eqn.primitive is _drawn:
-            out = [_drawn.bind(*values)]
-        elif body is None:
-            out = bind(eqn, values)
-        elif isinstance(body, jex.ClosedJaxpr):
-            out = _inlined(body.jaxpr, body.consts, values)
-        else:
-            out = _inlined(body, (), values)
-        env.update(zip(eqn.outvars, out, strict=True))
-    return [read(env, var) for var in jaxpr.outvars]

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jonline import blocks, checks, door, engine
-from jonline.blocks import NonFinite
+from jonline import checks, door, engine, host
 from jonline.core import ArrayTree, PRNGKey
+from jonline.host import NonFinite
 from jonline.rounds import Make, Metrics
 
 
@@ -251,7 +251,7 @@ def trace(
     points = {name: np.repeat(axis, engine.WIDTH) for name, axis in grid.items()}
     run_key = door.one_key(key, seed)
     row = engine.bytes_of_a_round(plan, data, run_key, points)
-    blocks.check_stretch(last - first, row)
+    host.check_stretch(last - first, row)
     seen = engine.trace(plan, last - first, data, run_key, points, first)
     seen = jax.tree.map(lambda leaf: np.asarray(leaf[..., 0]), seen)
     return Trace(np.arange(first, last), *seen)
@@ -269,9 +269,9 @@ def _sweep(
     num_windows = door.check_rounds(num_rounds, record_every)
     grid, data = door.check_grid(grid), door.check_data(data)
     num_points = len(next(iter(grid.values()))) if grid else 1
-    blocks.check_history(num_points, len(keys), num_windows, 1)
+    host.check_history(num_points, len(keys), num_windows, 1)
     longest = door.check_points(make, grid, data, num_rounds)
-    job = blocks.Job(
+    job = host.Job(
         make=make,
         metrics=metrics,
         grid=grid,
@@ -282,6 +282,6 @@ def _sweep(
         num_windows=num_windows,
         horizon=num_rounds if longest > num_rounds else engine.ENDLESS,
     )
-    played = blocks.play(job, block, devices, windows_per_call, progress)
+    played = host.play(job, block, devices, windows_per_call, progress)
     bad = tuple(sorted(played.non_finite.values()))
     return SweepResult(played.records, played.states, grid, record_every, played.undelivered, bad)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jonline
-from jonline import delays, rounds, stages
+from jonline import delays, equations, rounds
 from jonline.core import Learner, Stream
 from jonline.oracles import Label
 
@@ -201,7 +201,7 @@ def _check_square_roots(case: Case) -> None:
         return rounds.play(made, case.metrics, key, jnp.int32(0), carry)
 
     point = {name: jnp.asarray(value, float) for name, value in case.point.items()}
-    eqns = stages.inlined(one_round, point, jax.random.key(0)).jaxpr.eqns
+    eqns = equations.inlined(one_round, point, jax.random.key(0)).jaxpr.eqns
     roots = {var for eqn in eqns if eqn.primitive.name == "sqrt" for var in eqn.outvars}
     for eqn in eqns:
         assert eqn.primitive.name != "rsqrt", "write a / maximum(sqrt(b), tiny), not rsqrt(b)"

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import jonline
-from jonline import Environment, Learner, Stream, blocks, delays, engine, oracles
+from jonline import Environment, Learner, Stream, delays, engine, host, oracles
 from jonline.core import Example
 from tests.games import Output, clock, no_metrics
 
@@ -348,7 +348,7 @@ def failing_advance(monkeypatch, error):
                 raise error
         return real(*args)
 
-    monkeypatch.setattr(blocks.engine, "advance", advance)
+    monkeypatch.setattr(host.engine, "advance", advance)
     return calls
 
 

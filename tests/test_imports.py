@@ -16,7 +16,18 @@ FAMILIES = ("ordinal", "reject", "structured")
 BELOW_FAMILIES = (
     "core", "checks", "draws", "hypotheses", "kernels", "optimizers", "oracles", "metrics",
 )  # fmt: skip
-ENGINE = ("stages", "lanes", "program", "rounds", "engine", "blocks", "door", "sweep")
+ENGINE = (
+    "equations",
+    "stages",
+    "lanes",
+    "program",
+    "rounds",
+    "engine",
+    "blocks",
+    "host",
+    "door",
+    "sweep",
+)
 REQUIRED = ("jax", "jaxlib", "optax", "numpy", "chex")
 EXTRAS = ("pooch", "sklearn", "scipy", "tqdm", "xarray", "pandas", "matplotlib", "numba", "orbax")
 

@@ -5,7 +5,7 @@ import pytest
 from jax import lax
 from jax.extend.core import primitives
 
-from jonline import lanes, stages
+from jonline import equations, lanes
 from jonline.lanes import Lanes
 
 L = 3  # as long as some axes of a lane, so that an axis taken for the lane axis shows
@@ -14,14 +14,14 @@ L = 3  # as long as some axes of a lane, so that an axis taken for the lane axis
 def by_lanes(function, args, per_lane):
     """Evaluates a one-lane function for all lanes; `per_lane` says which args have a lane axis."""
     alone = [_alone(arg, lane) for arg, lane in zip(args, per_lane, strict=True)]
-    closed = stages.inlined(function, *alone)
+    closed = equations.inlined(function, *alone)
 
     def evaluated(*args):
         values = [Lanes(arg) if lane else arg for arg, lane in zip(args, per_lane, strict=True)]
         env = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
         env.update(zip(closed.jaxpr.invars, values, strict=True))
         env = lanes.evaluate(closed.jaxpr.eqns, env, L)
-        outs = [stages.read(env, var) for var in closed.jaxpr.outvars]
+        outs = [equations.read(env, var) for var in closed.jaxpr.outvars]
         return [lanes.spread(out, L).value for out in outs]
 
     tree = jax.tree.structure(jax.eval_shape(function, *alone))
@@ -80,7 +80,7 @@ def bools(*shape, seed=0):
 
 
 def uses(function, *args):
-    eqns = stages.inlined(function, *(_alone(arg, True) for arg in args)).jaxpr.eqns
+    eqns = equations.inlined(function, *(_alone(arg, True) for arg in args)).jaxpr.eqns
     return {eqn.primitive.name for eqn in eqns}
 
 
@@ -404,10 +404,10 @@ def test_empty_values_keep_their_shape():
 
 
 def test_what_no_lane_changes_stays_shared():
-    closed = stages.inlined(lambda a, b: (a * 2 + 1, a * b), 1.0, 1.0)
+    closed = equations.inlined(lambda a, b: (a * 2 + 1, a * b), 1.0, 1.0)
     a, b = closed.jaxpr.invars
     env = lanes.evaluate(closed.jaxpr.eqns, {a: jnp.ones(()), b: Lanes(jnp.ones(L))}, L)
-    shared, per_lane = (stages.read(env, var) for var in closed.jaxpr.outvars)
+    shared, per_lane = (equations.read(env, var) for var in closed.jaxpr.outvars)
     assert not isinstance(shared, Lanes) and isinstance(per_lane, Lanes)
 
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jonline import stages
+from jonline import equations, stages
 
 ORDER = ("shared", "seed", "lane", "draw", "round")
 DATA = {"x": np.arange(12, dtype=np.float32).reshape(4, 3), "shift": np.float32(0.5)}
@@ -25,9 +25,9 @@ def played(function, *args):
     for name in ORDER:
         stage = getattr(staged, name)
         inputs = {var: known[var] for var in (*staged.constants, *stage.reads)}
-        env = stages.evaluate(stage.eqns, inputs)
+        env = equations.evaluate(stage.eqns, inputs)
         known.update((var, (inputs | env)[var]) for var in stage.gives)
-    outs = [stages.read(known, var) for var in staged.outs]
+    outs = [equations.read(known, var) for var in staged.outs]
     return staged, jax.tree.unflatten(staged.out_tree, outs)
 
 
@@ -264,15 +264,15 @@ def test_calls_are_inlined():
     def function(x):
         return nested(x), own(x), jax.nn.relu(x), jax.nn.logsumexp(x), jax.nn.softplus(x)
 
-    closed = stages.inlined(function, jnp.ones(3))
+    closed = equations.inlined(function, jnp.ones(3))
     names = {eqn.primitive.name for eqn in closed.jaxpr.eqns}
     assert {"sin", "cos", "exp"} <= names
     calls = ("jit", "remat2", "custom_jvp_call", "custom_vjp_call", "closed_call")
     assert not names & set(calls)
     env = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
     env |= {closed.jaxpr.invars[0]: jnp.arange(3.0)}
-    env = stages.evaluate(closed.jaxpr.eqns, env)
-    found = [stages.read(env, var) for var in closed.jaxpr.outvars]
+    env = equations.evaluate(closed.jaxpr.eqns, env)
+    found = [equations.read(env, var) for var in closed.jaxpr.outvars]
     for a, b in zip(function(jnp.arange(3.0)), found, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6)  # one compiled call against single operations
 
@@ -333,7 +333,7 @@ def test_of_an_example_only_what_has_the_same_bits_everywhere_is_computed_ahead(
     def one_round(data, key, t, point, carry):
         x = jax.random.uniform(jax.random.fold_in(key, t), (3,))
         teacher = jnp.sum(x * x)  # the stream's: ahead
-        x, y = stages.drawn((x, teacher > 1))
+        x, y = equations.drawn((x, teacher > 1))
         square, norm = x * x, jnp.sum(x * x)
         return carry[0] + square * norm + jnp.exp(x) * y, carry[1]
 
@@ -344,12 +344,12 @@ def test_of_an_example_only_what_has_the_same_bits_everywhere_is_computed_ahead(
 
 def test_products_are_rounded_before_they_are_added_to():
     a, b, c = (np.float32(v) for v in (1 + 2**-12, 1 + 2**-12, -1 - 2**-11))
-    closed = stages.inlined(lambda a, b, c: a * b + c, a, b, c)
+    closed = equations.inlined(lambda a, b, c: a * b + c, a, b, c)
 
     def evaluated(minus_zero, *values):
         env = dict(zip(closed.jaxpr.invars, values, strict=True))
-        env[stages.MINUS_ZERO] = minus_zero
-        env = stages.evaluate(closed.jaxpr.eqns, env)
+        env[equations.MINUS_ZERO] = minus_zero
+        env = equations.evaluate(closed.jaxpr.eqns, env)
         return env[closed.jaxpr.outvars[0]]
 
     values = [jnp.full(16, value) for value in (a, b, c)]
@@ -361,7 +361,7 @@ def test_products_are_rounded_before_they_are_added_to():
 
 def test_minus_zero_changes_no_number():
     special = np.array([0.0, -0.0, np.inf, -np.inf, 2e-38, -2e-38, 3e38, 1.5], np.float32)
-    closed = stages.inlined(lambda x: x * np.float32(1), special)
-    env = {closed.jaxpr.invars[0]: special, stages.MINUS_ZERO: np.float32(-0.0)}
-    out = stages.evaluate(closed.jaxpr.eqns, env)[closed.jaxpr.outvars[0]]
+    closed = equations.inlined(lambda x: x * np.float32(1), special)
+    env = {closed.jaxpr.invars[0]: special, equations.MINUS_ZERO: np.float32(-0.0)}
+    out = equations.evaluate(closed.jaxpr.eqns, env)[closed.jaxpr.outvars[0]]
     np.testing.assert_array_equal(np.asarray(out).view(np.uint32), special.view(np.uint32))

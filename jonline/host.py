@@ -1,0 +1,283 @@
+"""The host loop of a sweep: it plays the blocks on the local devices and collects their sums."""
+
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jonline import checks, door, engine
+from jonline.blocks import Block, cut, rounded_up, shape
+from jonline.engine import WIDTH
+from jonline.rounds import Make, Metrics
+
+CAPACITY = 256  # most windows of a call; fixed, so that another number of rounds compiles nothing
+MAX_HISTORY = 2_000_000_000  # bytes of records beyond which a sweep is refused
+_CPU_LANES = 256
+_COPIES = 8  # of the carry: its update, and what a round holds besides
+_CALL_SECONDS = 1.0
+
+
+class Job(NamedTuple):
+    """All runs of a sweep, checked.
+
+    Attributes:
+      make, metrics, record_every: as for `jonline.sweep`.
+      grid: name -> (num_points,).
+      keys: (seeds,) run keys.
+      data_on: `(device) -> data` there.
+      horizon: as in `engine.Plan`.
+    """
+
+    make: Make
+    metrics: Metrics
+    grid: dict[str, np.ndarray]
+    num_points: int
+    keys: Any
+    data_on: Callable[[Any], Any]
+    record_every: int
+    num_windows: int
+    horizon: int
+
+    def plan(self, num_points: int) -> engine.Plan:
+        """The program for blocks with `num_points` points."""
+        return engine.Plan(
+            self.make, self.metrics, num_points, self.record_every, CAPACITY, self.horizon
+        )
+
+
+class NonFinite(NamedTuple):
+    """Where a run first was not finite: its point, seed and window, in a metric or the state."""
+
+    point: int
+    seed: int
+    window: int
+    name: str
+
+
+class Played(NamedTuple):
+    """Results of all blocks on the host, leading axes (points, seeds).
+
+    `non_finite` maps (point, seed) to the first window in which the run was not finite.
+    """
+
+    records: dict[str, np.ndarray]
+    states: Any
+    undelivered: np.ndarray
+    non_finite: dict[tuple[int, int], NonFinite]
+
+
+def play(
+    job: Job,
+    block: int | None = None,
+    devices: Sequence[Any] | None = None,
+    windows_per_call: int | None = None,
+    progress: bool | None = None,
+) -> Played:
+    """Plays all blocks of a sweep; each device takes the next block when it is done with one.
+
+    Args:
+      job: the sweep.
+      block, devices, windows_per_call, progress: as for `jonline.sweep`.
+
+    Raises:
+      ValueError: if an argument is out of range or the records would be too large.
+      ImportError: if a progress bar is wanted and tqdm is missing.
+    """
+    devices = jax.local_devices() if devices is None else devices
+    if not isinstance(devices, Sequence) or not all(isinstance(d, jax.Device) for d in devices):
+        raise TypeError(f"devices must be a list of JAX devices, got {devices!r:.100}")
+    checks.require(len(devices) > 0, "devices", "name at least one device", devices)
+    if windows_per_call is not None:
+        checks.at_least("windows_per_call", windows_per_call, 1)
+        fits = windows_per_call <= CAPACITY
+        checks.require(fits, "windows_per_call", f"be <= {CAPACITY}", windows_per_call)
+    sides = shape(len(job.keys), job.num_points, block, _most_lanes(job, devices))
+    todo = cut(len(job.keys), job.num_points, sides)
+    devices = devices[: len(todo)]
+    waiting, lock, stop = iter(todo), threading.Lock(), threading.Event()
+
+    with _bar(progress, len(todo) * job.num_windows) as tick:
+        board = _board(job, todo[0], devices[0])
+        tick(0)
+
+        def work(device: Any) -> None:
+            while not stop.is_set():
+                with lock:
+                    mine = next(waiting, None)
+                if mine is None:
+                    return
+                for count in _play_block(job, mine, device, board, windows_per_call):
+                    with lock:
+                        tick(count)
+                    if stop.is_set():
+                        return
+
+        if len(devices) == 1:
+            work(devices[0])
+        else:
+            with ThreadPoolExecutor(len(devices)) as pool:
+                there = _with_settings_of_here(work)
+                try:
+                    for done in as_completed([pool.submit(there, device) for device in devices]):
+                        done.result()
+                finally:
+                    stop.set()
+    return board
+
+
+def check_history(num_points: int, num_seeds: int, num_windows: int, num_metrics: int) -> None:
+    """Raises ValueError if the records would need more than MAX_HISTORY bytes."""
+    size = 4 * num_points * num_seeds * num_windows * num_metrics
+    if size > MAX_HISTORY:
+        raise ValueError(
+            f"the records would need {size} bytes ({num_points} points x {num_seeds} seeds x "
+            f"{num_windows} windows x {num_metrics} metrics x 4), more than {MAX_HISTORY}; use a "
+            "larger record_every (record_every=num_rounds keeps only the final sums) or fewer "
+            "metrics"
+        )
+
+
+def check_stretch(num_rounds: int, size: int) -> None:
+    """Raises ValueError if a trace of rounds of `size` bytes would need more than MAX_HISTORY."""
+    if num_rounds * size > MAX_HISTORY:
+        raise ValueError(
+            f"the trace would need {num_rounds * size} bytes ({num_rounds} rounds x {size} for "
+            f"{WIDTH} lanes), more than {MAX_HISTORY}; use a stretch of at most "
+            f"{MAX_HISTORY // size} rounds"
+        )
+
+
+def _with_settings_of_here(work: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Takes what `jax.enable_x64` and its like have set in this thread along to another."""
+    here = dict(jax.config.values)
+
+    def with_settings(device: Any) -> None:
+        with (
+            jax.enable_x64(here["jax_enable_x64"]),
+            jax.threefry_partitionable(here["jax_threefry_partitionable"]),
+            jax.default_matmul_precision(here["jax_default_matmul_precision"]),
+        ):
+            work(device)
+
+    return with_settings
+
+
+def _play_block(
+    job: Job, block: Block, device: Any, board: Played, windows_per_call: int | None
+) -> Iterator[int]:
+    """Plays one block into the board; yields the number of windows after each call."""
+    plan, inputs, carry = _begin(job, block, device)
+    first, count = 0, windows_per_call or 1
+    while first < job.num_windows:
+        last = min(first + count, job.num_windows)
+        begin = time.perf_counter()
+        carry, sums = engine.advance(plan, *inputs, carry, first, last)
+        for name, rows in sums.items():
+            mine = block.runs(np.asarray(rows)[: last - first])
+            if name:
+                board.records[name][*block.where, first:last] = mine
+            bad = ~np.isfinite(mine) if name else mine > 0
+            _note_bad(job, block, board, name or "state", first, bad)
+        if windows_per_call is None:
+            seconds = (time.perf_counter() - begin) / (last - first)
+            count = int(np.clip(_CALL_SECONDS / max(seconds, 1e-9), 1, CAPACITY))
+        yield last - first
+        first = last
+
+    def store(all_runs: np.ndarray, leaf: Any) -> None:
+        all_runs[block.where] = block.runs(leaf)
+
+    store(board.undelivered, carry.num_pending)
+    jax.tree.map(store, board.states, carry.state)
+
+
+def _note_bad(
+    job: Job, block: Block, board: Played, name: str, first: int, bad: np.ndarray
+) -> None:
+    """Notes and warns of runs of a block that are not finite; `bad` is (points, seeds, windows)."""
+    new = []
+    for point, seed in np.argwhere(bad.any(axis=-1)):
+        window = first + int(np.argmax(bad[point, seed]))
+        found = NonFinite(block.point + int(point), block.seed + int(seed), window, name)
+        known = board.non_finite.get(found[:2])
+        if known is None or window < known.window:
+            board.non_finite[found[:2]] = found
+            new.append(found)
+    if new:
+        at = door.as_written({name: axis[new[0].point] for name, axis in job.grid.items()})
+        begin = new[0].window * job.record_every
+        warnings.warn(
+            f"{len(new)} runs are not finite in {name!r}, the first at point {new[0].point} {at}, "
+            f"seed {new[0].seed}, in window {new[0].window} (rounds {begin} to "
+            f"{begin + job.record_every - 1}); trace() shows its rounds",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def _begin(job: Job, block: Block, device: Any) -> tuple[engine.Plan, tuple[Any, Any, Any], Any]:
+    """Returns plan, inputs and first carry of a block, all held by the device."""
+    plan, inputs = job.plan(block.sides[1]), _inputs(job, block, device)
+    return plan, inputs, jax.device_put(engine.start(plan, *inputs), device)
+
+
+def _inputs(job: Job, block: Block, device: Any) -> tuple[Any, Any, Any]:
+    """The block's (data, keys, points) on the device; padding repeats the last seed and point."""
+    seeds = block.seed + np.minimum(np.arange(block.sides[0]), block.seeds - 1)
+    points = block.point + np.minimum(np.arange(block.sides[1]), block.points - 1)
+    mine = {name: axis[points] for name, axis in job.grid.items()}
+    return job.data_on(device), *jax.device_put((job.keys[seeds], mine), device)
+
+
+def _board(job: Job, block: Block, device: Any) -> Played:
+    """Compiles the program and returns host memory for the results of all blocks."""
+    plan, inputs, carry = _begin(job, block, device)
+    carry, sums = engine.advance(plan, *inputs, carry, 0, 0)
+    runs = (job.num_points, len(job.keys))
+    check_history(*runs, job.num_windows, len(sums) - 1)
+
+    def room(leaf: Any) -> np.ndarray:
+        return np.zeros((*runs, *leaf.shape[:-1]), leaf.dtype)
+
+    records = {
+        name: np.zeros((*runs, job.num_windows), rows.dtype) for name, rows in sums.items() if name
+    }
+    return Played(records, jax.tree.map(room, carry.state), room(carry.num_pending), {})
+
+
+def _most_lanes(job: Job, devices: Sequence[Any]) -> int:
+    """Lanes of a block if nobody says: an even share that memory holds, on a CPU up to 256."""
+    share = rounded_up(-(-len(job.keys) * job.num_points // len(devices)))
+    if devices[0].platform == "cpu":
+        return min(share, _CPU_LANES)
+    inputs = _inputs(job, Block(0, 0, 1, 1, (1, WIDTH)), devices[0])
+    carry = jax.eval_shape(lambda *args: engine.start(job.plan(WIDTH), *args), *inputs)
+    lane = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(carry)) // WIDTH
+    stats = devices[0].memory_stats() or {}
+    held = stats.get("bytes_limit", 1 << 32) // (_COPIES * (lane + 4 * CAPACITY))
+    return max(min(share, held // WIDTH * WIDTH), WIDTH)
+
+
+@contextmanager
+def _bar(progress: bool | None, total: int) -> Iterator[Callable[[int], None]]:
+    """A progress bar over windows that says "compiling" until its first tick."""
+    if not progress:
+        yield lambda count: None
+        return
+    try:
+        from tqdm.auto import tqdm
+    except ImportError as error:
+        raise ImportError('progress=True needs tqdm: pip install "jonline[experiments]"') from error
+    with tqdm(total=total, desc="compiling", unit="window") as bar:
+
+        def tick(count: int) -> None:
+            bar.set_description("playing", refresh=count == 0)
+            bar.update(count)
+
+        yield tick
