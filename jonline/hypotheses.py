@@ -116,6 +116,15 @@ def kernel(k: Kernel, budget: int, num_features: int, *, keep_norm: bool = True)
     """
     checks.at_least("budget", budget, 1)
     checks.at_least("num_features", num_features, 1)
+    if not callable(k):
+        raise TypeError(f"k must be a function (x, z) -> scalar, got {k!r:.100}")
+
+    def between(x, z):
+        _check_features(x, num_features)
+        result = k(x, z)
+        if jnp.shape(result) != ():
+            raise ValueError(f"k must return a scalar, got shape {jnp.shape(result)}")
+        return result
 
     def init():
         return Expansion(
@@ -128,22 +137,24 @@ def kernel(k: Kernel, budget: int, num_features: int, *, keep_norm: bool = True)
 
     def value(f, x):
         _check_features(x, num_features)
-        return jnp.sum(f.coefs * jax.vmap(k, (0, None))(f.points, x))
+        rows = jax.vmap(between, (0, None))(f.points, x)
+        held = jnp.arange(budget) < f.size  # a kernel need not be defined at an empty slot
+        return jnp.sum(jnp.where(held, f.coefs * rows, 0.0))
 
     def move(f, x, decay, coef):
-        slot = (f.size + f.dropped) % budget
+        _check_features(x, num_features)
+        slot, is_full = (f.size + f.dropped) % budget, f.size == budget
         old = jax.lax.dynamic_index_in_dim(f.points, slot, 0, False)
         coefs = f.coefs - decay * f.coefs
         old_coef = jax.lax.dynamic_index_in_dim(coefs, slot, 0, False)
         sq_norm = ()
         if keep_norm:
             sq_norm = f.sq_norm - decay * (2 - decay) * f.sq_norm
-            sq_norm = sq_norm + coef * (2 * (1 - decay) * value(f, x) + coef * k(x, x))
-            at_old = (1 - decay) * value(f, old) + coef * k(x, old)
-            sq_norm = sq_norm - old_coef * (2 * at_old - old_coef * k(old, old))
-            sq_norm = jnp.maximum(sq_norm, 0.0)
+            sq_norm = sq_norm + coef * (2 * (1 - decay) * value(f, x) + coef * between(x, x))
+            at_old = (1 - decay) * value(f, old) + coef * between(x, old)
+            taken = old_coef * (2 * at_old - old_coef * between(old, old))
+            sq_norm = jnp.maximum(sq_norm - jnp.where(is_full, taken, 0.0), 0.0)
         put = jax.lax.dynamic_update_index_in_dim
-        is_full = f.size == budget
         return Expansion(
             points=put(f.points, x.astype(f.points.dtype), slot, 0),
             coefs=put(coefs, jnp.asarray(coef, coefs.dtype), slot, 0),
@@ -157,7 +168,7 @@ def kernel(k: Kernel, budget: int, num_features: int, *, keep_norm: bool = True)
             raise ValueError("keep_norm must be True where the norm is needed (clipping, say)")
         return f.sq_norm
 
-    return Hypothesis(init, value, move, sq_norm, num_features, lambda x: k(x, x))
+    return Hypothesis(init, value, move, sq_norm, num_features, lambda x: between(x, x))
 
 
 class Polynomial(NamedTuple):
@@ -165,8 +176,11 @@ class Polynomial(NamedTuple):
 
     Attributes:
       weights: (C(n + p, p),).
-      points, coefs: (budget, n) and (budget,): the terms, each with the coefficient it began with.
-      shrunk: log of the product of all factors 1 - decay since one of them was 0, float ().
+      points, coefs: (budget, n) and (budget,): the terms, each with the coefficient it began with,
+        times `sign` at that time.
+      shrunk: log of the product of all factors |1 - decay| since one of them was 0, float ().
+      lost: what rounding took from that sum so far (Kahan), float ().
+      sign: the sign of that product, float ().
       shrunk_at: (budget,) `shrunk` when the term was added.
       slot: where the next term goes, int32.
       size: terms that are in force, int32; a decay of 1 ends all of them.
@@ -177,6 +191,8 @@ class Polynomial(NamedTuple):
     points: Array
     coefs: Array
     shrunk: Array
+    lost: Array
+    sign: Array
     shrunk_at: Array
     slot: Array
     size: Array
@@ -190,7 +206,8 @@ def polynomial(
 
     The same function as `kernel(kernels.polynomial(degree, offset=offset), budget, n)`, at a cost
     that does not depend on the budget: to be preferred while there are not many more monomials,
-    C(n + degree, degree), than terms. Up to rounding: a dropped term leaves about 1e-6 of itself.
+    C(n + degree, degree), than terms. Up to rounding: a dropped term leaves some 1e-6 of itself, so
+    where the kernel's sum is exactly 0 this one is not.
 
     Args:
       num_features: n >= 1, static.
@@ -237,6 +254,8 @@ def polynomial(
             points=jnp.zeros((budget, num_features)),
             coefs=jnp.zeros(budget),
             shrunk=jnp.zeros(()),
+            lost=jnp.zeros(()),
+            sign=jnp.ones(()),
             shrunk_at=jnp.zeros(budget),
             slot=none,
             size=none,
@@ -245,21 +264,29 @@ def polynomial(
 
     def move(f, x, decay, coef):
         decay = jnp.asarray(decay, f.shrunk.dtype)
-        ends = decay >= 1
-        shrunk = jnp.where(ends, 0.0, f.shrunk + jnp.log1p(-jnp.where(ends, 0.0, decay)))
+        ends = decay == 1
+        large = jnp.log(jnp.where(ends, 1.0, jnp.abs(1 - decay)))
+        factor = jnp.where(decay > 0.5, large, jnp.log1p(-jnp.minimum(decay, 0.5)))
+        put_in = factor - f.lost
+        shrunk = f.shrunk + put_in
+        lost = jnp.where(ends, 0.0, (shrunk - f.shrunk) - put_in)
+        shrunk = jnp.where(ends, 0.0, shrunk)
+        sign = jnp.where(ends, 1.0, jnp.where(decay > 1, -f.sign, f.sign))
         size = jnp.where(ends, 0, f.size)
         is_full = size == budget
         old_x, old_coef, old_shrunk = (
             jax.lax.dynamic_index_in_dim(terms, f.slot, 0, False)
             for terms in (f.points, f.coefs, f.shrunk_at)
         )
-        old = jnp.where(is_full, old_coef * jnp.exp(shrunk - old_shrunk), 0.0)
+        old = jnp.where(is_full, sign * old_coef * jnp.exp(shrunk - old_shrunk), 0.0)
         put = jax.lax.dynamic_update_index_in_dim
         return Polynomial(
             weights=flat.move(f.weights, phi(x), decay, coef) - old * phi(old_x),
             points=put(f.points, x.astype(f.points.dtype), f.slot, 0),
-            coefs=put(f.coefs, jnp.asarray(coef, f.coefs.dtype), f.slot, 0),
+            coefs=put(f.coefs, jnp.asarray(sign * coef, f.coefs.dtype), f.slot, 0),
             shrunk=shrunk,
+            lost=lost,
+            sign=sign,
             shrunk_at=put(f.shrunk_at, shrunk, f.slot, 0),
             slot=(f.slot + 1) % budget,
             size=jnp.minimum(size + 1, budget),

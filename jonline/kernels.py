@@ -69,6 +69,8 @@ def monomials(x: Array, degree: int, *, offset: float | Array = 1.0) -> Array:
     Returns:
       (C(n + p, p),) features.
     """
+    checks.at_least("degree", degree, 1)
+    x = jnp.asarray(x, jnp.promote_types(x.dtype, jnp.zeros(()).dtype))
     u = jnp.concatenate([jnp.sqrt(jnp.asarray(offset, x.dtype))[None], x])
     num = u.shape[0]
     products, starts = u, np.arange(num)

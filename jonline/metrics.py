@@ -31,7 +31,8 @@ def interval_absolute_loss(score: Array, thresholds: Array, low: Array, high: Ar
     Source: arXiv:2512.19550, eq. (5), with theta_K = +inf.
     """
     index = jnp.arange(1, thresholds.shape[0] + 1, dtype=jnp.int32)
-    wrong = ((index < low) & (score < thresholds)) | ((index >= high) & (score >= thresholds))
+    below = score < thresholds  # a score that is NaN is below none, as the greedy label has it
+    wrong = ((index < low) & below) | ((index >= high) & ~below)
     return jnp.sum(wrong, dtype=jnp.int32)
 
 

@@ -129,6 +129,60 @@ def test_first_rounds_agree_for_any_budget():
         np.testing.assert_allclose(*values, rtol=1e-5)
 
 
+def test_decays_beyond_one_turn_the_sign():
+    """The printed clipping can take more than everything away; both forms follow."""
+    points, _, coefs = moves(12)
+    decays = np.array([0.0, 0.0, 1.5, 0.0, 0.7, 1.0, 0.2, 1.2, 1.3, 0.0, 0.0, 0.1])
+    with jax.enable_x64(True):
+        for budget in (2, 3, 20):
+            terms = expansion(points, decays, coefs, budget)
+            z = np.random.default_rng(1).normal(size=3)
+            value = sum(c * FORMULAS["polynomial"](p, z) for p, c in terms)
+            for name in ("polynomial", "explicit"):
+                f = played(HELD[name](budget), points, decays, coefs)
+                np.testing.assert_allclose(HELD[name](budget).value(f, z), value, rtol=1e-9)
+
+
+def test_dropped_term_leaves_some_1e_6_of_itself_even_late():
+    """One term, then 100 000 moves with decay 1/t and a budget of 2 000: what is left of it."""
+    budget, late, num = 2000, 50_000, 53_000
+    t = jnp.arange(1, num + 1)
+    x = jnp.array([0.5, -0.5])
+    hypothesis = hypotheses.polynomial(2, degree=2, budget=budget)
+
+    def one(f, t):
+        f = hypothesis.move(f, x, 1.0 / t, jnp.where(t == late, 1.0, 0.0))
+        return f, hypothesis.value(f, x)
+
+    values = np.asarray(jax.jit(lambda t: jax.lax.scan(one, hypothesis.init(), t)[1])(t))
+    assert np.abs(values[late + budget :]).max() < 1e-5 * values[late - 1]
+
+
+def test_empty_slot_asks_nothing_of_the_kernel():
+    def cosine(x, z):
+        return jnp.sum(x * z) / jnp.sqrt(jnp.sum(x * x) * jnp.sum(z * z))
+
+    hypothesis = hypotheses.kernel(cosine, 50, 3)
+    points, decays, coefs = (part[:10] for part in moves(10))
+    f = played(hypothesis, points, decays, coefs)
+    terms = expansion(points, decays, coefs, 50)
+    z = np.array([0.3, 1.0, -2.0])
+    value = sum(c * (p @ z) / np.sqrt((p @ p) * (z @ z)) for p, c in terms)
+    np.testing.assert_allclose(hypothesis.value(f, z), value, rtol=1e-5)
+    assert np.isfinite(f.sq_norm)
+
+
+@pytest.mark.parametrize("keep_norm", [True, False])
+def test_kernel_that_is_no_scalar_function_is_an_error(keep_norm):
+    hypothesis = hypotheses.kernel(lambda x, z: x * z, 3, 3, keep_norm=keep_norm)
+    with pytest.raises(ValueError, match=r"k must return a scalar, got shape \(3,\)"):
+        hypothesis.value(hypothesis.init(), jnp.ones(3))
+    with pytest.raises(TypeError, match="k must be a function"):
+        hypotheses.kernel("rbf", 3, 3)
+    with pytest.raises(ValueError, match=r"x must have shape \(3,\), got \(1,\)"):
+        hypothesis.move(hypothesis.init(), jnp.ones(1), 0.0, 1.0)
+
+
 def test_norm_that_is_not_kept_is_an_error_where_it_is_asked_for():
     hypothesis = hypotheses.kernel(kernels.linear, 5, 2, keep_norm=False)
     assert hypothesis.init().sq_norm == ()

@@ -78,3 +78,9 @@ def test_counts_are_int32(x64):
         assert kinds.pop("largest_gap") == (jnp.float64 if x64 else jnp.float32)
         assert set(kinds.values()) == {jnp.dtype(jnp.int32)}
         assert all(np.shape(value) == () for value in result.values())
+
+
+def test_score_that_is_nan_is_no_perfect_prediction():
+    thresholds = jnp.array([-1.0, 0.0, 1.0])
+    losses = [metrics.absolute_loss(jnp.nan, thresholds, jnp.int32(y)) for y in range(1, 5)]
+    assert losses == [3, 2, 1, 0]  # the greedy label of NaN is K

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from jonline import checks
 from jonline.core import Array
 from jonline.hypotheses import Hypothesis
 from jonline.ordinal.thresholds import OrdinalState, regularised_loss
@@ -96,9 +97,17 @@ def regret_bound(
       reg: lambda > 0.
       explore: gamma in (0, 1].
 
+    Raises:
+      ValueError: if an argument is out of range.
+
     Source: arXiv:2512.19550, theorems 2 and 3.
     Differs: for K = 2 or T < 3 the printed form is less than what its proof shows, the second form.
     """
+    checks.at_least("num_classes", num_classes, 2)
+    checks.positive("reg", reg)
+    checks.probability("explore", explore)
+    checks.positive("explore", explore)
+    checks.require(np.asarray(num_rounds) >= 1, "num_rounds", "be >= 1", num_rounds)
     log_rounds = np.log(np.asarray(num_rounds, np.float64))
     log_classes = np.log(num_classes)
     printed = 16 * log_classes * log_rounds

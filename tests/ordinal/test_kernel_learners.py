@@ -44,6 +44,25 @@ def test_linear_kernel_plays_as_the_linear_learner(name):
         np.testing.assert_allclose(other.states.thresholds, thresholds, atol=1e-4 * scale)
 
 
+def test_linear_kernel_is_the_linear_learner_in_float64():
+    def learner(h):
+        return ordinal.dford(h, K, reg=2.0, explore=0.5)  # the norm of a clip has its own rounding
+
+    oracle = oracles.directional()
+    with jax.enable_x64(True):
+        hypothesis = hypotheses.kernel(kernels.linear, T, N)
+        linear, kernel = (played(learner, oracle, h) for h in (hypotheses.linear(N), hypothesis))
+        np.testing.assert_allclose(
+            kernel.states.thresholds, linear.states.thresholds, rtol=1e-10, atol=1e-12
+        )
+        for seed in range(4):
+            f = jax.tree.map(lambda leaf, seed=seed: leaf[0, seed], kernel.states.f)
+            weights = [hypothesis.value(f, x) for x in jnp.eye(N)]
+            np.testing.assert_allclose(weights, linear.states.f[0, seed], rtol=1e-10, atol=1e-12)
+        norm = np.sum(linear.states.f**2, axis=-1)  # the recursion began with far larger ones
+        np.testing.assert_allclose(kernel.states.f.sq_norm, norm, rtol=1e-5)
+
+
 @pytest.mark.parametrize("budget", [30, 50])
 def test_explicit_features_play_as_the_kernel_with_the_same_budget(budget):
     learner, oracle = LEARNERS["dford"]
