@@ -210,7 +210,7 @@ def test_grid():
     assert verdict("A7", dford_grid=grid(as_paper)) == FAILS
     assert verdict("A7", dford_grid=grid(as_paper, changed=True)) == HOLDS
     assert verdict("A8", dford_grid=grid(as_paper)) == HOLDS
-    assert verdict("A8", dford_grid=grid(lambda name: np.ones(4))) == UNTESTED
+    assert verdict("A8", dford_grid=grid(lambda name: np.ones(4))) == FAILS
     assert verdict("A9", dford_grid=grid(as_paper)) == HOLDS
     assert verdict("A9", dford_grid=grid(lambda name: np.array([4.0, 3, 2, 1]))) == FAILS
 
