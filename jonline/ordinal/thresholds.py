@@ -65,9 +65,9 @@ def check_hypothesis(hypothesis: Any) -> None:
         )
 
 
-def check_feedback(learner: str, kind: type, feedback: Any) -> None:
-    """Raises TypeError unless `feedback` is of the kind that the learner reads."""
-    if not isinstance(feedback, kind):
+def check_feedback(learner: str, kind: Any, feedback: Any) -> None:
+    """Raises TypeError unless `feedback` has the fields of the kind that the learner reads."""
+    if not all(hasattr(feedback, field) for field in kind._fields):
         oracle = f"oracles.{kind.__name__.lower()}()"
         raise TypeError(
             f"{learner} reads {kind.__name__}, got {type(feedback).__name__}; use {oracle}"
