@@ -14,6 +14,7 @@ from jonline.rounds import Make
 
 
 def check_rounds(num_rounds: Any, record_every: Any) -> int:
+    """Returns the number of windows; raises unless `record_every` divides `num_rounds`."""
     checks.at_least("num_rounds", num_rounds, 1)
     checks.at_least("record_every", record_every, 1)
     checks.require(num_rounds < 2**31, "num_rounds", "be < 2^31", num_rounds)
@@ -36,6 +37,7 @@ def _on_host(name: str, value: Any) -> None:
 
 
 def check_axis(name: str, values: Any) -> np.ndarray:
+    """Returns an axis of a grid, () or (G,), in the device's precision; raises unless numbers."""
     _on_host(f"grid axis {name!r}", values)
     array = np.asarray(values)
     if jnp.issubdtype(array.dtype, jnp.floating) and array.dtype.itemsize < 4:
@@ -58,6 +60,7 @@ def _canonical(name: str, array: np.ndarray) -> np.ndarray:
 
 
 def check_grid(grid: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Returns the grid's axes, (G,) each; raises unless they are numbers of one length."""
     if not isinstance(grid, dict):
         raise TypeError(f"grid must be a dict of numbers by name, got {grid!r:.100}")
     axes = {name: np.atleast_1d(check_axis(name, values)) for name, values in grid.items()}
@@ -70,6 +73,7 @@ def check_grid(grid: dict[str, Any]) -> dict[str, np.ndarray]:
 
 
 def one_point(point: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Returns a point as a grid of one; raises unless every entry is one number."""
     if not isinstance(point, dict):
         raise TypeError(f"point must be a dict of numbers by name, got {point!r:.100}")
     axes = {name: check_axis(name, value) for name, value in point.items()}
@@ -198,6 +202,7 @@ def seed_keys(key: Any, num_seeds: int) -> PRNGKey:
 
 
 def one_key(key: Any, seed: int) -> PRNGKey:
+    """Returns the run key of a seed, shape (1,): the one that `seed_keys` gives a sweep."""
     checks.at_least("seed", seed, 0)
     checks.require(seed < 2**31, "seed", "be < 2^31", seed)
     root = _root(key)
