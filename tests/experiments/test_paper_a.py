@@ -157,6 +157,10 @@ def test_against_prank(prank, equal, far, behind):
     assert verdict("A5", dford_curves=records) == (FAILS if prank == 0.5 else HOLDS)
     withdrawn = _ledger.settle(CLAIMS["A3 movielens"], {"dford_curves": records})
     assert withdrawn.verdict == UNTESTED and f": {far}" in withdrawn.why
+    titles = [f"{title} (here: mslr_sample)" for title in records["title"].values]
+    sample = records.assign(title=("point", titles))
+    withheld = _ledger.settle(CLAIMS["A3 mslr"], {"dford_curves": sample})
+    assert withheld.verdict == UNTESTED and f"on that: {far}" in withheld.why
 
 
 def test_exploration_thresholds_and_printed_clip():
