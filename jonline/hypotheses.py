@@ -80,7 +80,7 @@ class Expansion(NamedTuple):
       points: (budget, n); a slot without a term has coefficient 0.
       coefs: (budget,).
       sq_norm: ||f||^2, or () where it is not kept.
-      size: terms held, int32.
+      size: terms held, those too that a decay of 1 has made zero, int32.
       dropped: terms dropped so far, the oldest first, int32.
     """
 

@@ -35,6 +35,7 @@ from jax.extend import core as jex
 from jonline import equations
 
 SEED, TIME, LANE, CARRY, EXAMPLE, UNIFORM = 1, 2, 4, 8, 16, 32
+_ORDER = ("shared", "seed", "lane", "draw", "round")
 _FREE = ("nothing", "time")  # recomputed where they are read
 
 _ELEMENTWISE = frozenset(
@@ -44,8 +45,6 @@ _ELEMENTWISE = frozenset(
     stop_gradient sub xor
     """.split()
 )
-
-
 _SAME_ANYWHERE = frozenset(
     """
     abs broadcast_in_dim concatenate convert_element_type copy dynamic_slice gather max min
@@ -146,9 +145,6 @@ def split(function: Any, *args: Any, starts_equal: Sequence[bool] = ()) -> Stage
         out_tree=out_tree,
         **stages,
     )
-
-
-_ORDER = ("shared", "seed", "lane", "draw", "round")
 
 
 def _grouped(variables: Sequence[Any], args: Sequence[Any]) -> tuple:

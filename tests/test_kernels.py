@@ -144,7 +144,7 @@ def test_decays_beyond_one_turn_the_sign():
 
 
 def test_dropped_term_leaves_some_1e_6_of_itself_even_late():
-    """One term, then 100 000 moves with decay 1/t and a budget of 2 000: what is left of it."""
+    """One term late in 53 000 moves with decay 1/t and a budget of 2 000: what is left of it."""
     budget, late, num = 2000, 50_000, 53_000
     t = jnp.arange(1, num + 1)
     x = jnp.array([0.5, -0.5])
