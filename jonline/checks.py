@@ -70,6 +70,14 @@ def at_least(name: str, value: Any, least: int) -> None:
     require(value >= least, name, f"be >= {least}", value)
 
 
+def kind(name: str, value: Any, expected: type) -> None:
+    """Raises TypeError unless `value` is an instance of `expected`."""
+    if not isinstance(value, expected):
+        raise TypeError(
+            f"{name} must be {expected.__name__}, got {type(value).__name__} {value!r:.100}"
+        )
+
+
 def delay_bound(value: Any) -> None:
     """Raises unless `value`, the bound of a delay, is a static Python int in 0…2^31 - 2."""
     at_least("max_rounds", value, 0)
@@ -83,6 +91,17 @@ def labels(values: np.ndarray, num_classes: int) -> None:
         raise ValueError(
             f"labels must be in 1…{num_classes}, got {values[bad[0]]} in row {bad[0]}; "
             "jonline.data.encode_labels maps yours to that range"
+        )
+
+
+def signs(values: Any) -> None:
+    """Raises ValueError unless every concrete label of `values`, any shape, is -1 or 1."""
+    array = concrete(values)
+    if array is not None and not np.isin(array, (-1, 1)).all():
+        bad = array[~np.isin(array, (-1, 1))]
+        raise ValueError(
+            f"labels must be -1 or 1, got {bad[0]}; jonline.data.encode_signs maps two values, "
+            "such as 0 and 1, to these"
         )
 
 

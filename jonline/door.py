@@ -82,18 +82,21 @@ def one_point(point: dict[str, Any]) -> dict[str, np.ndarray]:
     return {name: axis.reshape(1) for name, axis in axes.items()}
 
 
-def check_points(make: Make, grid: dict[str, np.ndarray], data: Any, num_rounds: int) -> int:
+def check_points(
+    make: Make, grid: dict[str, np.ndarray], data: Any, num_rounds: int
+) -> tuple[int, int]:
     """Calls `make` with the concrete numbers of each point, so that the factories' checks speak.
 
     Returns:
-      The greatest `max_rounds` of the points' delays, 0 without any.
+      The greatest `max_rounds` of the points' delays, 0 without any, and the bytes of the first
+      point's state (0 where `init` fails, of which the run will tell).
 
     Raises:
       TypeError: if `make` does not return (Learner, Environment), or its delay is none.
       ValueError: if a delay is not defined for all `num_rounds`, or its bound is out of range.
       Exception: what `make` raises, with a note that names the point.
     """
-    longest = 0
+    longest = size = 0
     for i in range(len(next(iter(grid.values()))) if grid else 1):
         point = {name: axis[i] for name, axis in grid.items()}
         try:
@@ -107,7 +110,18 @@ def check_points(make: Make, grid: dict[str, np.ndarray], data: Any, num_rounds:
         if environment.delay is not None:
             _check_delay(environment.delay, num_rounds)
             longest = max(longest, environment.delay.max_rounds)
-    return longest
+        if i == 0:
+            size = _size_of_state(learner)
+    return longest, size
+
+
+def _size_of_state(learner: Learner) -> int:
+    try:
+        state = jax.eval_shape(learner.init, jax.random.key(0))
+    except Exception:  # the run will say it better
+        return 0
+    leaves = [leaf for leaf in jax.tree.leaves(state) if hasattr(leaf, "dtype")]
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
 
 
 def as_written(point: dict[str, Any]) -> dict[str, Any]:

@@ -35,6 +35,7 @@ __all__ = [
     "WIDTH",
     "Plan",
     "advance",
+    "bytes_of_a_lane",
     "bytes_of_a_round",
     "start",
     "trace",
@@ -189,10 +190,25 @@ def bytes_of_a_round(plan: Plan, data: Any, keys: PRNGKey, points: dict[str, Any
         made = plan.make(point, data)
         return rounds.play(made, plan.metrics, key, jnp.int32(0), carry)[2]
 
-    lane = keys[0], {name: axis[0] for name, axis in points.items()}
-    seen = jax.eval_shape(one, data, *lane)
-    row = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(seen))
-    return row * plan.num_points * len(keys)
+    seen = jax.eval_shape(one, data, *_first_lane(keys, points))
+    return _bytes(seen) * plan.num_points * len(keys)
+
+
+def bytes_of_a_lane(plan: Plan, data: Any, keys: PRNGKey, points: dict[str, Any]) -> int:
+    """Returns the bytes that one lane carries from round to round; plays nothing.
+
+    Args:
+      plan, data, keys, points: as for `start`.
+    """
+    return _bytes(jax.eval_shape(_begin(plan), data, *_first_lane(keys, points)))
+
+
+def _first_lane(keys: PRNGKey, points: dict[str, Any]) -> tuple[PRNGKey, dict[str, Any]]:
+    return keys[0], {name: axis[0] for name, axis in points.items()}
+
+
+def _bytes(tree: ArrayTree) -> int:
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
 def _begin(plan: Plan) -> Callable:

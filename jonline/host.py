@@ -19,6 +19,7 @@ from jonline.rounds import Make, Metrics
 CAPACITY = 256  # most windows of a call; fixed, so that another number of rounds compiles nothing
 MAX_HISTORY = 2_000_000_000  # bytes of records beyond which a sweep is refused
 _CPU_LANES = 256
+_CPU_CACHE = 1 << 19  # bytes of the states of a block
 _COPIES = 8  # of the carry: its update, and what a round holds besides
 _CALL_SECONDS = 1.0
 
@@ -32,6 +33,7 @@ class Job(NamedTuple):
       keys: (seeds,) run keys.
       data_on: `(device) -> data` there.
       horizon: as in `engine.Plan`.
+      state_bytes: of the state of one run.
     """
 
     make: Make
@@ -43,6 +45,7 @@ class Job(NamedTuple):
     record_every: int
     num_windows: int
     horizon: int
+    state_bytes: int
 
     def plan(self, num_points: int) -> engine.Plan:
         """The program for blocks with `num_points` points."""
@@ -97,7 +100,8 @@ def play(
         checks.at_least("windows_per_call", windows_per_call, 1)
         fits = windows_per_call <= CAPACITY
         checks.require(fits, "windows_per_call", f"be <= {CAPACITY}", windows_per_call)
-    sides = shape(len(job.keys), job.num_points, block, _most_lanes(job, devices))
+    most = _most_lanes(job, devices) if block is None else 0
+    sides = shape(len(job.keys), job.num_points, block, most)
     todo = cut(len(job.keys), job.num_points, sides)
     devices = devices[: len(todo)]
     waiting, lock, stop = iter(todo), threading.Lock(), threading.Event()
@@ -252,15 +256,15 @@ def _board(job: Job, block: Block, device: Any) -> Played:
 
 
 def _most_lanes(job: Job, devices: Sequence[Any]) -> int:
-    """Lanes of a block if nobody says: an even share that memory holds, on a CPU up to 256."""
+    """Lanes of a block if nobody says: an even share that memory holds, on a CPU the cache."""
     share = rounded_up(-(-len(job.keys) * job.num_points // len(devices)))
     if devices[0].platform == "cpu":
-        return min(share, _CPU_LANES)
-    inputs = _inputs(job, Block(0, 0, 1, 1, (1, WIDTH)), devices[0])
-    carry = jax.eval_shape(lambda *args: engine.start(job.plan(WIDTH), *args), *inputs)
-    lane = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(carry)) // WIDTH
-    stats = devices[0].memory_stats() or {}
-    held = stats.get("bytes_limit", 1 << 32) // (_COPIES * (lane + 4 * CAPACITY))
+        held = min(_CPU_LANES, _CPU_CACHE // max(job.state_bytes, 1))
+    else:
+        inputs = _inputs(job, Block(0, 0, 1, 1, (1, WIDTH)), devices[0])
+        lane = engine.bytes_of_a_lane(job.plan(WIDTH), *inputs)
+        stats = devices[0].memory_stats() or {}
+        held = stats.get("bytes_limit", 1 << 32) // (_COPIES * (lane + 4 * CAPACITY))
     return max(min(share, held // WIDTH * WIDTH), WIDTH)
 
 

@@ -8,14 +8,14 @@ at a time.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.extend import core as jex
 
 from jonline import equations
+from jonline.loops import Lanes, Within, last, scan, spread, while_loop
 
 _ELEMENTWISE = frozenset(
     """
@@ -31,23 +31,9 @@ _ELEMENTWISE = frozenset(
 _SAME_PARAMS = frozenset(
     """
     argmax argmin cumlogsumexp cummax cummin cumprod cumsum reduce_and reduce_max reduce_min
-    reduce_or reduce_prod reduce_sum rev squeeze
+    reduce_or reduce_prod rev squeeze
     """.split()
 )
-
-
-class Lanes(NamedTuple):
-    """A value that differs between lanes: `value` is s + (L,) where one lane has s."""
-
-    value: Any
-
-
-def spread(value: Any, num_lanes: int) -> Lanes:
-    """Returns a value with the lane axis last, copying it to all lanes where it is shared."""
-    if isinstance(value, Lanes):
-        return value
-    value = jnp.asarray(value)
-    return Lanes(jnp.broadcast_to(value[..., None], (*value.shape, num_lanes)))
 
 
 def evaluate(eqns: Sequence[Any], env: dict, num_lanes: int) -> dict:
@@ -56,9 +42,9 @@ def evaluate(eqns: Sequence[Any], env: dict, num_lanes: int) -> dict:
     for eqn in eqns:
         values = [equations.read(env, var) for var in eqn.invars]
         if any(isinstance(value, Lanes) for value in values):
-            loop = _LOOPS.get(eqn.primitive.name)
+            loop = LOOPS.get(eqn.primitive.name)
             if loop is not None:
-                out = loop(eqn, values, num_lanes, env.get(equations.MINUS_ZERO))
+                out = loop(eqn, values, num_lanes, Within(evaluate, last, env))
             else:
                 out = _RULES.get(eqn.primitive.name, _by_vmap)(eqn, values, num_lanes)
                 out = [*map(Lanes, equations.rounded(eqn, out, env))]
@@ -110,6 +96,12 @@ def _same_params(eqn: Any, values: list, num_lanes: int) -> list:
     return _bind(eqn, [values[0].value])
 
 
+def _reduce_sum(eqn: Any, values: list, num_lanes: int) -> list:
+    if not equations.is_sum(eqn):
+        return _same_params(eqn, values, num_lanes)
+    return [equations.ordered_sum(values[0].value, eqn.params["axes"])]
+
+
 def _broadcast_in_dim(eqn: Any, values: list, num_lanes: int) -> list:
     if len(values) > 1 or not isinstance(values[0], Lanes):
         return _by_vmap(eqn, values, num_lanes)
@@ -159,105 +151,31 @@ def _dynamic_update_slice(eqn: Any, values: list, num_lanes: int) -> list:
     return [lax.dynamic_update_slice(operand.value, update.value, index)]
 
 
-def _call(closed: Any, values: Sequence[Any], num_lanes: int, minus_zero: Any) -> list:
-    env = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
-    if minus_zero is not None:
-        env[equations.MINUS_ZERO] = minus_zero
-    env.update(zip(closed.jaxpr.invars, values, strict=True))
-    env = evaluate(closed.jaxpr.eqns, env, num_lanes)
-    return [equations.read(env, var) for var in closed.jaxpr.outvars]
-
-
-def _while(eqn: Any, values: list, num_lanes: int, minus_zero: Any) -> list:
-    """All lanes go on until the last is done; a lane that is done keeps its values."""
-    p = eqn.params
-    n_cond, n_body = p["cond_nconsts"], p["body_nconsts"]
-    cond_consts, body_consts = values[:n_cond], values[n_cond : n_cond + n_body]
-
-    start = values[n_cond + n_body :]
-    flags = _flags(start)
-    while True:
-        (ends_apart,) = _differ(p["cond_jaxpr"], _flags(cond_consts) + flags)
-        after = _differ(p["body_jaxpr"], _flags(body_consts) + flags)
-        more = [a or b or ends_apart for a, b in zip(flags, after, strict=True)]
-        if more == flags:
-            break
-        flags = more
-
-    def goes_on(carry):
-        (on,) = _call(
-            p["cond_jaxpr"], [*cond_consts, *_marked(carry, flags)], num_lanes, minus_zero
-        )
-        return on.value if isinstance(on, Lanes) else on
-
-    def body(carry):
-        new = _call(p["body_jaxpr"], [*body_consts, *_marked(carry, flags)], num_lanes, minus_zero)
-        new = _plain(new, flags, num_lanes)
-        if not ends_apart:
-            return new
-        on = goes_on(carry)
-        return [jnp.where(on, a, b) for a, b in zip(new, carry, strict=True)]
-
-    start = _plain(start, flags, num_lanes)
-    last = lax.while_loop(lambda carry: jnp.any(goes_on(carry)), body, start)
-    return _marked(last, flags)
-
-
-def _scan(eqn: Any, values: list, num_lanes: int, minus_zero: Any) -> list:
-    p = eqn.params
-    n_consts, n_carry = p["num_consts"], p["num_carry"]
-    consts, carry, xs = (
-        values[:n_consts],
-        values[n_consts : n_consts + n_carry],
-        values[n_consts + n_carry :],
-    )
-    flags = _flags(carry)
-    while True:
-        after = _differ(p["jaxpr"], _flags(consts) + flags + _flags(xs))
-        more = [a or b for a, b in zip(flags, after[:n_carry], strict=True)]
-        if more == flags:
-            break
-        flags = more
-    of_ys = after[n_carry:]
-
-    def body(carry, now):
-        args = [*consts, *_marked(carry, flags), *_marked(now, _flags(xs))]
-        out = _call(p["jaxpr"], args, num_lanes, minus_zero)
-        return _plain(out[:n_carry], flags, num_lanes), _plain(out[n_carry:], of_ys, num_lanes)
-
-    start = _plain(carry, flags, num_lanes)
-    plain = [x.value if isinstance(x, Lanes) else x for x in xs]
-    last, ys = lax.scan(body, start, plain, p["length"], p["reverse"], p["unroll"])
-    return [*_marked(last, flags), *_marked(ys, of_ys)]
-
-
-def _flags(values: Sequence[Any]) -> list[bool]:
-    return [isinstance(value, Lanes) for value in values]
-
-
-def _marked(values: Sequence[Any], flags: Sequence[bool]) -> list:
-    return [Lanes(v) if differs else v for v, differs in zip(values, flags, strict=True)]
-
-
-def _plain(values: Sequence[Any], flags: Sequence[bool], num_lanes: int) -> list:
-    """The arrays of values, spread over the lanes where `flags` says that lanes may differ."""
-    pairs = zip(values, flags, strict=True)
-    return [spread(v, num_lanes).value if differs else v for v, differs in pairs]
-
-
-def _differ(closed: Any, flags: Sequence[bool]) -> list[bool]:
-    """Which results of a jaxpr may differ between lanes, if the flagged arguments do."""
-    differs = dict(zip(closed.jaxpr.invars, flags, strict=True))
-    for eqn in closed.jaxpr.eqns:
-        any_differs = any(differs.get(v) for v in eqn.invars if not isinstance(v, jex.Literal))
-        differs.update(dict.fromkeys(eqn.outvars, any_differs))
-    outs = closed.jaxpr.outvars
-    return [not isinstance(v, jex.Literal) and bool(differs.get(v)) for v in outs]
+def _dot_general(eqn: Any, values: list, num_lanes: int, within: Within) -> list:
+    """A product with a vector is a sum of products; one of two matrices goes through `vmap`."""
+    (of_left, of_right), (batch, _) = eqn.params["dimension_numbers"]
+    left, right = (var.aval for var in eqn.invars)
+    vector = left if left.ndim == 1 else right
+    if batch or len(of_left) != 1 or vector.ndim != 1 or left.dtype != eqn.outvars[0].aval.dtype:
+        return [*map(Lanes, _by_vmap(eqn, values, num_lanes))]
+    ndim = max(left.ndim, right.ndim)
+    axis = (of_right if left.ndim == 1 else of_left)[0]
+    wide = []
+    for value, aval in zip(values, (left, right), strict=True):
+        value = value.value if isinstance(value, Lanes) else jnp.asarray(value)[..., None]
+        shape = [1] * ndim
+        shape[axis] = aval.shape[0]
+        wide.append(value if aval.ndim == ndim else value.reshape(*shape, value.shape[-1]))
+    products = wide[0] * wide[1]
+    if equations.MINUS_ZERO in within.env:
+        products = products + within.env[equations.MINUS_ZERO].astype(products.dtype)
+    return [Lanes(equations.ordered_sum(products, (axis,)))]
 
 
 _RULES: dict[str, Callable[[Any, list, int], list]] = {
     **dict.fromkeys(_ELEMENTWISE, _elementwise),
     **dict.fromkeys(_SAME_PARAMS, _same_params),
+    "reduce_sum": _reduce_sum,
     "bitcast_convert_type": _bitcast,
     "broadcast_in_dim": _broadcast_in_dim,
     "reshape": _reshape,
@@ -268,5 +186,9 @@ _RULES: dict[str, Callable[[Any, list, int], list]] = {
     "dynamic_update_slice": _dynamic_update_slice,
 }
 
-# These tell themselves which results differ between lanes.
-_LOOPS: dict[str, Callable[[Any, list, int, Any], list]] = {"while": _while, "scan": _scan}
+# These tell themselves which results differ between lanes, and round their products.
+LOOPS: dict[str, Callable[[Any, list, int, Within], list]] = {
+    "while": while_loop,
+    "scan": scan,
+    "dot_general": _dot_general,
+}

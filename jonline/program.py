@@ -2,6 +2,10 @@
 
 Lane u * num_points + p is seed u of the block with point p. What hangs on the seed alone is
 evaluated per seed and then repeated over the points.
+
+Rounds are evaluated with the lane axis last (`jonline.lanes`), those that multiply a large matrix
+as `jonline.wide` says. Which of the two is a property of the round alone, so a run has one program
+whoever runs beside it.
 """
 
 from collections.abc import Callable
@@ -10,9 +14,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jonline import equations, lanes, stages
+from jonline import equations, lanes, loops, stages, wide
 from jonline.core import Array, PRNGKey
-from jonline.lanes import Lanes
+from jonline.loops import Lanes
 from jonline.rounds import Carry
 
 WIDTH = 16  # rounds of a chunk, like lanes of a block, are a multiple: full vectors of float32
@@ -25,7 +29,7 @@ class Program(NamedTuple):
 
     staged: stages.Stages
     env: dict  # what the round reads of earlier stages: variable -> shared value or Lanes
-    draw: Callable[[Array], list]  # (C,) rounds -> what is drawn for them, (C, ..., lanes) each
+    draw: Callable[[Array], list]  # (C,) rounds -> what is drawn for them, with lanes, (C, ...)
     num_lanes: int
 
 
@@ -89,9 +93,12 @@ def prepare(
     for var, value in zip(seed_vars, seed_values, strict=True):
         if var in read_by_lanes:
             env[var] = Lanes(to_lanes(value))
-    for var, axis in zip(of_point, jax.tree.leaves(points), strict=True):
-        env[var] = Lanes(jnp.tile(axis, num_seeds))
+    for var, of_points in zip(of_point, jax.tree.leaves(points), strict=True):
+        env[var] = Lanes(jnp.tile(of_points, num_seeds))
     env = lanes.evaluate(staged.lane.eqns, env, num_lanes)
+    for var, value in env.items():
+        if isinstance(value, Lanes):
+            env[var] = Lanes(jnp.moveaxis(value.value, -1, _place(staged, var)))
 
     def draw(rounds):
         def one(t, *values):
@@ -103,45 +110,78 @@ def prepare(
         of_rounds = jax.vmap(one, in_axes=(0, *fixed))
         of_seeds = jax.vmap(of_rounds, in_axes=(None, *(0 for _ in seed_vars)))
         drawn = of_seeds(rounds, *seed_values)  # (seeds, rounds, ...) each
-        return [jax.vmap(to_lanes)(jnp.moveaxis(value, 1, 0)) for value in drawn]
+        drawn = [jax.vmap(to_lanes)(jnp.moveaxis(value, 1, 0)) for value in drawn]
+        return [
+            value if _place(staged, var) == -1 else jnp.moveaxis(value, -1, 1)
+            for value, var in zip(drawn, staged.draw.gives, strict=True)
+        ]
 
     return Program(staged, env, draw, num_lanes)
 
 
 def play(program: Program, drawn: list, t: Array, carry: Any) -> tuple[Any, Any]:
-    """Plays round t of all lanes; returns (carry, rest), lane axis last.
+    """Plays round t of all lanes; returns (carry, rest).
 
-    The carry is `narrow`, the rest is not.
+    The carry is `narrow`, the rest has the lane axis last.
     """
-    staged, num_lanes = program.staged, program.num_lanes
+    staged = program.staged
     env = program.env | dict(zip(staged.draw.gives, map(Lanes, drawn), strict=True))
     env[staged.inputs[2][0]] = t
     for var, leaf, same in zip(
         staged.inputs[4], jax.tree.leaves(carry), staged.uniform, strict=True
     ):
         env[var] = leaf if same else Lanes(leaf)
-    env = lanes.evaluate(staged.round.eqns, env, num_lanes)
-    outs = [equations.read(env, var) for var in staged.outs]
-    outs = [
-        out if i < len(staged.uniform) and staged.uniform[i] else lanes.spread(out, num_lanes).value
-        for i, out in enumerate(outs)
-    ]
-    return jax.tree.unflatten(staged.out_tree, outs)
+    evaluate = wide.evaluate if staged.wide else lanes.evaluate
+    env = evaluate(staged.round.eqns, env, program.num_lanes)
+    return jax.tree.unflatten(
+        staged.out_tree, [_out(program, env, i) for i in range(len(staged.outs))]
+    )
+
+
+def _out(program: Program, env: dict, i: int) -> Array:
+    staged = program.staged
+    value, here = equations.read(env, staged.outs[i]), _place(staged, staged.outs[i])
+    is_carry = i < len(staged.uniform)
+    if is_carry and staged.uniform[i]:
+        return value
+    if not isinstance(value, Lanes):
+        value, here = loops.spread(value, program.num_lanes), -1
+    return jnp.moveaxis(value.value, here, _place(staged, staged.outs[i]) if is_carry else -1)
+
+
+def _place(staged: stages.Stages, var: Any) -> int:
+    """Where the lane axis of a value is within a round."""
+    return wide.place(var.aval) if staged.wide else -1
 
 
 def narrow(program: Program, carry: Any) -> Any:
-    """Takes the lane axis off the uniform leaves of a carry."""
+    """Puts a carry as rounds want it: no lane axis for uniform leaves, in its place for others."""
     leaves, tree = jax.tree.flatten(carry)
-    pairs = zip(leaves, program.staged.uniform, strict=True)
-    return jax.tree.unflatten(tree, [leaf[..., 0] if same else leaf for leaf, same in pairs])
+    staged = program.staged
+    triples = zip(leaves, staged.uniform, staged.inputs[4], strict=True)
+    return jax.tree.unflatten(
+        tree,
+        [
+            leaf[..., 0] if same else jnp.moveaxis(leaf, -1, _place(staged, var))
+            for leaf, same, var in triples
+        ],
+    )
 
 
 def widen(program: Program, carry: Any) -> Any:
     """Undoes `narrow`."""
     leaves, tree = jax.tree.flatten(carry)
-    pairs = zip(leaves, program.staged.uniform, strict=True)
-    wide = [lanes.spread(leaf, program.num_lanes).value if same else leaf for leaf, same in pairs]
-    return jax.tree.unflatten(tree, wide)
+    staged = program.staged
+    triples = zip(leaves, staged.uniform, staged.inputs[4], strict=True)
+    return jax.tree.unflatten(
+        tree,
+        [
+            loops.spread(leaf, program.num_lanes).value
+            if same
+            else jnp.moveaxis(leaf, _place(staged, var), -1)
+            for leaf, same, var in triples
+        ],
+    )
 
 
 def zeros(program: Program) -> Any:

@@ -24,6 +24,7 @@ once, for all lanes.
 """
 
 import functools
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -45,6 +46,8 @@ _ELEMENTWISE = frozenset(
     stop_gradient sub xor
     """.split()
 )
+_TAKES = frozenset(("drawn", "dynamic_slice", "gather"))
+_LARGE = 2048  # numbers of a matrix with which a round is wide
 _SAME_ANYWHERE = frozenset(
     """
     abs broadcast_in_dim concatenate convert_element_type copy dynamic_slice gather max min
@@ -66,6 +69,7 @@ class Stages(NamedTuple):
 
     inputs: tuple  # the variables of (data, key, time, point, carry), a tuple each
     uniform: tuple  # which leaves of the carry are
+    wide: bool  # whether the round multiplies a large matrix
     constants: dict
     shared: Stage
     seed: Stage
@@ -115,7 +119,8 @@ def split(function: Any, *args: Any, starts_equal: Sequence[bool] = ()) -> Stage
         uniform = still
     home = {var: _home(bits) for var, bits in depends.items()}
 
-    stored = _stored(jaxpr, home, depends)
+    wide = _multiplies_large(jaxpr, homes)
+    stored = _stored(jaxpr, home, depends, wide)
     outs = tuple(jaxpr.outvars)
     stages: dict = {}
     wanted: dict = {name: {} for name in _ORDER}  # ordered sets
@@ -140,6 +145,7 @@ def split(function: Any, *args: Any, starts_equal: Sequence[bool] = ()) -> Stage
     return Stages(
         inputs=inputs,
         uniform=uniform,
+        wide=wide,
         constants=dict(zip(jaxpr.constvars, closed.consts, strict=True)),
         outs=outs,
         out_tree=out_tree,
@@ -228,18 +234,32 @@ def _size(var: Any) -> int:
     return size * getattr(var.aval.dtype, "itemsize", 8)
 
 
-def _stored(jaxpr: Any, home: dict, depends: dict) -> set:
+def _multiplies_large(jaxpr: Any, homes: Sequence[str]) -> bool:
+    """Whether the round multiplies a matrix of `_LARGE` numbers or more."""
+    return any(
+        home == "round"
+        and eqn.primitive.name == "dot_general"
+        and max(math.prod(var.aval.shape) for var in eqn.invars) >= _LARGE
+        for eqn, home in zip(jaxpr.eqns, homes, strict=True)
+    )
+
+
+def _stored(jaxpr: Any, home: dict, depends: dict, wide: bool) -> set:
     """The variables worth handing from a stage to a later one; others are recomputed there.
 
     A result of cheap elementwise equations is recomputed wherever what it is made of takes less
     room than itself: masks, one-hot rows, broadcasts. What a learner makes of an example is so too
-    where it takes the same room, since the round reads the example anyhow.
+    where it takes the same room, since the round reads the example anyhow. In a wide round a row of
+    the data is one, made of its number.
     """
     made_of: dict = {}
     stored = set(home)
+    cheap = _ELEMENTWISE | _TAKES if wide else _ELEMENTWISE
     for eqn in jaxpr.eqns:
         ins = [v for v in eqn.invars if not isinstance(v, jex.Literal) and home[v] not in _FREE]
-        if eqn.primitive.name in _ELEMENTWISE and len({home[v] for v in ins}) <= 1:
+        if wide and ins and eqn.primitive.name in _TAKES and home[ins[0]] == "shared":
+            ins = ins[1:]
+        if eqn.primitive.name in cheap and len({home[v] for v in ins}) <= 1:
             parts = set().union(*(made_of.get(v, {v}) for v in ins))
             room = _size(eqn.outvars[0]) + bool(_bits(depends, eqn.outvars[0]) & EXAMPLE)
             if sum(map(_size, parts)) < room:

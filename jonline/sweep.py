@@ -153,8 +153,8 @@ def sweep(
       key: the root of all randomness: a typed key, an old uint32 key or an int in 0…2^32 - 1; or
         `num_seeds` distinct keys, one for each seed.
       record_every: rounds of a window >= 1; each metric is recorded as its sum over a window.
-      block: lanes of a block, a multiple of 16. By default up to 256 on a CPU, what memory holds
-        elsewhere.
+      block: lanes of a block, a multiple of 16. By default up to 256 on a CPU, as many as have
+        their states in the cache; elsewhere what memory holds.
       devices: local devices that share the blocks; by default all of them.
       windows_per_call: windows between two returns to the host; by default about a second's worth.
       progress: show a progress bar (needs the extra `experiments`).
@@ -245,7 +245,7 @@ def trace(
     checks.at_least("last", last, first + 1)
     checks.require(last < 2**31, "last", "be < 2^31", last)
     grid, data = door.check_grid(door.one_point(point)), door.check_data(data)
-    longest = door.check_points(make, grid, data, last)
+    longest, _ = door.check_points(make, grid, data, last)
     horizon = last if longest > last else engine.ENDLESS
     plan = engine.Plan(make, _no_metrics, engine.WIDTH, 1, 1, horizon)
     points = {name: np.repeat(axis, engine.WIDTH) for name, axis in grid.items()}
@@ -270,7 +270,7 @@ def _sweep(
     grid, data = door.check_grid(grid), door.check_data(data)
     num_points = len(next(iter(grid.values()))) if grid else 1
     host.check_history(num_points, len(keys), num_windows, 1)
-    longest = door.check_points(make, grid, data, num_rounds)
+    longest, state_bytes = door.check_points(make, grid, data, num_rounds)
     job = host.Job(
         make=make,
         metrics=metrics,
@@ -281,6 +281,7 @@ def _sweep(
         record_every=record_every,
         num_windows=num_windows,
         horizon=num_rounds if longest > num_rounds else engine.ENDLESS,
+        state_bytes=state_bytes,
     )
     played = host.play(job, block, devices, windows_per_call, progress)
     bad = tuple(sorted(played.non_finite.values()))

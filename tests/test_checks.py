@@ -73,6 +73,17 @@ def test_at_least_takes_static_integers_only():
         jax.jit(lambda num: checks.at_least("num", num, 3))(4)
 
 
+def test_kind_names_what_was_passed():
+    checks.kind("x", 3, int)
+    checks.kind("x", True, int)
+    with pytest.raises(TypeError, match="^x must be int, got float 3.0$"):
+        checks.kind("x", 3.0, int)
+    with pytest.raises(TypeError, match="^x must be tuple, got NoneType None$"):
+        checks.kind("x", None, tuple)
+    with pytest.raises(TypeError, match=f"^x must be int, got str '{'a' * 99}$"):
+        checks.kind("x", "a" * 1000, int)
+
+
 def test_require_needs_every_entry():
     checks.require([True, True], "x", "be good", 1)
     checks.require([], "x", "be good", 1)
@@ -87,6 +98,16 @@ def test_labels_name_the_first_bad_row():
         checks.labels(np.array([1, 6, 0]), 5)
     with pytest.raises(ValueError, match="got 0 in row 0"):
         checks.labels(np.array([0, 1]), 5)
+
+
+def test_signs_are_minus_1_and_1():
+    checks.signs(np.array([1, -1, 1]))
+    checks.signs(jnp.float32(-1))
+    jax.jit(lambda y: checks.signs(y))(0)  # traced: not known
+    with pytest.raises(ValueError, match="labels must be -1 or 1, got 2; .*encode_signs maps two"):
+        checks.signs(np.array([1, 2, 0]))
+    with pytest.raises(ValueError, match="labels must be -1 or 1, got 0;"):
+        checks.signs(0)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,9 @@ BELOW_FAMILIES = (
 ENGINE = (
     "equations",
     "stages",
+    "loops",
     "lanes",
+    "wide",
     "program",
     "rounds",
     "engine",
@@ -101,6 +103,14 @@ def test_engine_knows_no_learner_stream_oracle_or_data(part):
     assert of_part(part)
     for name, path in of_part(part).items():
         assert parts(imported(path)) <= {"core", "checks", "runtime", *ENGINE}, name
+
+
+def test_comparators_know_no_learner_stream_oracle_or_data():
+    # The examples of a run come from the engine's own loop and keys, so that they are its bits.
+    for part in ("ball", "comparators"):
+        assert of_part(part)
+        for name, path in of_part(part).items():
+            assert parts(imported(path)) <= {"core", "checks", "ball", *ENGINE}, name
 
 
 def test_contract_imports_nothing_of_jonline():

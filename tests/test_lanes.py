@@ -5,8 +5,8 @@ import pytest
 from jax import lax
 from jax.extend.core import primitives
 
-from jonline import equations, lanes
-from jonline.lanes import Lanes
+from jonline import equations, lanes, loops
+from jonline.loops import Lanes
 
 L = 3  # as long as some axes of a lane, so that an axis taken for the lane axis shows
 
@@ -22,7 +22,7 @@ def by_lanes(function, args, per_lane):
         env.update(zip(closed.jaxpr.invars, values, strict=True))
         env = lanes.evaluate(closed.jaxpr.eqns, env, L)
         outs = [equations.read(env, var) for var in closed.jaxpr.outvars]
-        return [lanes.spread(out, L).value for out in outs]
+        return [loops.spread(out, L).value for out in outs]
 
     tree = jax.tree.structure(jax.eval_shape(function, *alone))
     return jax.tree.unflatten(tree, evaluated(*args))
@@ -413,6 +413,6 @@ def test_what_no_lane_changes_stays_shared():
 
 def test_spread_copies_to_all_lanes_and_leaves_lanes_alone():
     value = Lanes(jnp.ones((2, L)))
-    assert lanes.spread(value, L) is value
-    np.testing.assert_array_equal(lanes.spread(np.arange(2), L).value, [[0] * L, [1] * L])
-    assert lanes.spread(True, L).value.dtype == bool
+    assert loops.spread(value, L) is value
+    np.testing.assert_array_equal(loops.spread(np.arange(2), L).value, [[0] * L, [1] * L])
+    assert loops.spread(True, L).value.dtype == bool
