@@ -1,6 +1,19 @@
 """Online learning under weak feedback: whole sweeps in one compiled program."""
 
-from jonline import checks, data, delays, hypotheses, metrics, oracles, ordinal, streams
+from jonline import (
+    checks,
+    comparators,
+    data,
+    delays,
+    hypotheses,
+    metrics,
+    optimizers,
+    oracles,
+    ordinal,
+    reject,
+    streams,
+    structured,
+)
 from jonline.core import Delay, Environment, Example, Info, Learner, Stream, step
 from jonline.runtime import configure, environment
 from jonline.sweep import NonFinite, SweepResult, Trace, product_grid, run, sweep, trace
@@ -18,18 +31,22 @@ __all__ = [
     "SweepResult",
     "Trace",
     "checks",
+    "comparators",
     "configure",
     "data",
     "delays",
     "environment",
     "hypotheses",
     "metrics",
+    "optimizers",
     "oracles",
     "ordinal",
     "product_grid",
+    "reject",
     "run",
     "step",
     "streams",
+    "structured",
     "sweep",
     "trace",
 ]

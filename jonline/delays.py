@@ -49,6 +49,58 @@ def uniform(max_rounds: int) -> Delay:
     return Delay(sample, max_rounds, False)
 
 
+def geometric(prob: float | Array, *, max_rounds: int) -> Delay:
+    """Delays with P(delay >= k) = (1 - prob)^k, cut at `max_rounds`: an answer comes in each round
+    with probability `prob`, and in round `max_rounds` at the latest.
+
+    Args:
+      prob: in (0, 1]; the mean of the uncut delay is (1 - prob) / prob.
+      max_rounds: static bound, < 2^31 - 1.
+
+    Returns:
+      A Delay.
+
+    Raises:
+      TypeError, ValueError: if an argument is of the wrong kind or out of range.
+    """
+    number = checks.scalar("prob", prob)
+    if number is not None:
+        checks.require((number > 0) & (number <= 1), "prob", "be in (0, 1]", prob)
+    checks.delay_bound(max_rounds)
+
+    def sample(key, t):
+        del t
+        stays = jnp.asarray(prob) < 1
+        rate = -jnp.log1p(-jnp.where(stays, jnp.asarray(prob, float), 0.5))
+        return _cut(jnp.where(stays, jax.random.exponential(key) / rate, 0.0), max_rounds)
+
+    return Delay(sample, max_rounds, False)
+
+
+def heavy_tailed(exponent: float | Array, *, max_rounds: int) -> Delay:
+    """Delays with P(delay >= k) = (1 + k)^-exponent, cut at `max_rounds`.
+
+    Args:
+      exponent: > 0; the uncut delay has no mean for exponent <= 1, no variance for exponent <= 2.
+      max_rounds: static bound, < 2^31 - 1.
+
+    Returns:
+      A Delay.
+
+    Raises:
+      TypeError, ValueError: if an argument is of the wrong kind or out of range.
+    """
+    checks.positive("exponent", exponent)
+    checks.delay_bound(max_rounds)
+
+    def sample(key, t):
+        del t
+        power = jax.random.exponential(key) / jnp.asarray(exponent, float)
+        return _cut(jnp.expm1(jnp.minimum(power, 80.0)), max_rounds)
+
+    return Delay(sample, max_rounds, False)
+
+
 def table(rounds: np.ndarray | Array, *, max_rounds: int | None = None) -> Delay:
     """Delays given round by round.
 
@@ -71,6 +123,13 @@ def table(rounds: np.ndarray | Array, *, max_rounds: int | None = None) -> Delay
     bound = _bound(rounds, max_rounds)
     entries = jnp.asarray(rounds, jnp.int32)
     return Delay(lambda key, t: entries[t], bound, False, shape[0])
+
+
+def _cut(delay: Array, max_rounds: int) -> Array:
+    """Returns floor(delay), at most `max_rounds`, int32."""
+    most = min(max_rounds, 2**30)  # a float that int32 holds
+    whole = jnp.minimum(jnp.floor(delay), float(most)).astype(jnp.int32)
+    return jnp.minimum(whole, max_rounds)
 
 
 def _bound(rounds: Any, max_rounds: int | None) -> int:

@@ -39,6 +39,30 @@ class Directional(NamedTuple):
     above: Array
 
 
+class Loss(NamedTuple):
+    """The value of the target loss of what was played: float ()."""
+
+    value: Array
+
+
+class Mismatch(NamedTuple):
+    """Whether what was played is not the true label: wrong, bool ()."""
+
+    wrong: Array
+
+
+class Coordinates(NamedTuple):
+    """The true label at the coordinates that were played.
+
+    Attributes:
+      value: (d,) the label where `observed`, else 0.
+      observed: (d,) bool, where the output is 1.
+    """
+
+    value: Array
+    observed: Array
+
+
 def label(*, num_classes: int | None = None, noise: float | Array = 0.0) -> Oracle:
     """Full information: the label itself.
 
@@ -60,6 +84,39 @@ def label(*, num_classes: int | None = None, noise: float | Array = 0.0) -> Orac
     def oracle(y, prediction, key):
         del prediction
         return Label(replace(y, key), jnp.asarray(True))
+
+    return oracle
+
+
+def label_if_asked(*, noise: float | Array = 0.0) -> Oracle:
+    """The label, -1 or +1, where the learner asks for it, and nothing elsewhere.
+
+    Args:
+      noise: probability in [0, 1] that the label is flipped.
+
+    Returns:
+      An oracle that answers `Label(value, observed=prediction.ask)`.
+
+    Raises:
+      ValueError: if `noise` is outside [0, 1]; when asked, if a concrete label is not -1 or 1.
+      TypeError: when asked, if the prediction has no `.ask`.
+
+    Source: arXiv:1906.06166, section 2.
+    """
+    checks.probability("noise", noise)
+    flips = _may_be_positive(noise)
+
+    def oracle(y, prediction, key):
+        if not hasattr(prediction, "ask"):
+            raise TypeError(
+                f"label_if_asked needs a prediction with .ask, got {type(prediction).__name__}; "
+                "oracles.label answers in every round"
+            )
+        checks.signs(y)
+        value = jnp.asarray(y)
+        if flips:
+            value = jnp.where(jax.random.uniform(key) < noise, -value, value)
+        return Label(jnp.where(prediction.ask, value, 0), jnp.asarray(prediction.ask))
 
     return oracle
 
@@ -143,6 +200,76 @@ def directional(*, noise: float | Array = 0.0) -> Oracle:
         if flips:
             above = above ^ (jax.random.uniform(key) < noise)
         return Directional(above)
+
+    return oracle
+
+
+def loss(target: Callable[[Array, Array], Array], *, noise: float | Array = 0.0) -> Oracle:
+    """Bandit feedback: the target loss of what was played, and nothing of other outputs.
+
+    Args:
+      target: `(output, y) -> scalar`, e.g. `space.target` of an output space.
+      noise: standard deviation >= 0 of normal noise added to the value.
+
+    Returns:
+      An oracle that answers `Loss(value)`.
+
+    Raises:
+      TypeError, ValueError: if an argument is of the wrong kind or out of range.
+
+    Source: arXiv:2502.18709, section 3.
+    """
+    if not callable(target):
+        raise TypeError(f"target must be a function (output, y) -> scalar, got {target!r:.100}")
+    checks.non_negative("noise", noise)
+    is_noisy = _may_be_positive(noise)
+
+    def oracle(y, prediction, key):
+        value = target(prediction.output, y)
+        if is_noisy:
+            value = value + noise * jax.random.normal(key)
+        return Loss(value)
+
+    return oracle
+
+
+def mismatch(*, noise: float | Array = 0.0) -> Oracle:
+    """Bandit feedback: one bit, whether what was played is not the true label.
+
+    Args:
+      noise: probability in [0, 1] that the answer is flipped.
+
+    Returns:
+      An oracle that answers `Mismatch(wrong)`; outputs and labels are numbers () or vertices (d,).
+
+    Raises:
+      ValueError: if `noise` is outside [0, 1].
+
+    Source: arXiv:2502.18709, section 3.3, which needs no more than this bit.
+    """
+    checks.probability("noise", noise)
+    flips = _may_be_positive(noise)
+
+    def oracle(y, prediction, key):
+        wrong = jnp.any(prediction.output != y)
+        if flips:
+            wrong = wrong ^ (jax.random.uniform(key) < noise)
+        return Mismatch(wrong)
+
+    return oracle
+
+
+def coordinates() -> Oracle:
+    """Semi-bandit feedback: the label at the coordinates that were played.
+
+    Returns:
+      An oracle that answers `Coordinates(value, observed)` for outputs and labels (d,) of 0 and 1.
+    """
+
+    def oracle(y, prediction, key):
+        del key
+        played = prediction.output > 0.5
+        return Coordinates(jnp.where(played, y, 0.0), played)
 
     return oracle
 

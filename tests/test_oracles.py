@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from jonline import oracles
+from tests.contract import check_oracle
 
 NUM = 20_000
 KEYS = jax.random.split(jax.random.key(7), NUM)
@@ -37,6 +38,35 @@ def test_noisy_label_is_uniform_with_the_given_probability():
     answer = _answers(oracles.label(num_classes=4, noise=1.0), 3)
     for value in (1, 2, 3, 4):
         _assert_share(answer.value == value, 0.25)
+
+
+def _asked_for(oracle, y, ask):
+    prediction = SimpleNamespace(output=jnp.int32(0), ask=jnp.asarray(ask))
+    return jax.vmap(lambda key: oracle(jnp.int32(y), prediction, key))(KEYS)
+
+
+@pytest.mark.parametrize("y", [-1, 1])
+def test_label_comes_only_where_it_is_asked_for(y):
+    answer = _asked_for(oracles.label_if_asked(), y, True)
+    assert np.all(answer.value == y) and np.all(answer.observed)
+    assert answer.value.dtype == jnp.int32 and answer.observed.dtype == bool
+    for noise in (0.0, 0.2):
+        answer = _asked_for(oracles.label_if_asked(noise=noise), y, False)
+        assert not np.any(answer.value) and not np.any(answer.observed)
+
+
+def test_noisy_label_that_is_asked_for_is_flipped_with_the_given_probability():
+    answer = _asked_for(oracles.label_if_asked(noise=0.2), -1, True)
+    _assert_share(answer.value == 1, 0.2)
+    _assert_share(answer.value == -1, 0.8)
+    assert np.all(_asked_for(oracles.label_if_asked(noise=1.0), -1, True).value == 1)
+
+
+def test_label_that_is_asked_for_is_a_sign():
+    with pytest.raises(ValueError, match="must be -1 or 1, got 0; jonline.data.encode_signs"):
+        _asked_for(oracles.label_if_asked(), 0, True)
+    with pytest.raises(TypeError, match="needs a prediction with .ask, got SimpleNamespace"):
+        _answers(oracles.label_if_asked(), 1)
 
 
 def test_direction_is_whether_the_output_is_below_the_label():
@@ -97,6 +127,65 @@ def test_intervals_hold_the_label_and_stay_in_range(ends, y):
     assert np.all((answer.low >= 1) & (answer.low <= y) & (y <= answer.high) & (answer.high <= 3))
 
 
+def _of_vertices(oracle, y, output):
+    prediction = SimpleNamespace(output=jnp.asarray(output, float))
+    return jax.vmap(lambda key: oracle(jnp.asarray(y, float), prediction, key))(KEYS)
+
+
+def _weighed(output, y):
+    """Not symmetric, so that a swap of output and label shows."""
+    return jnp.sum(output * jnp.array([1.0, 2.0, 4.0])) - jnp.sum(y) / 2
+
+
+def test_loss_is_the_target_of_what_was_played():
+    answer = _of_vertices(oracles.loss(_weighed), [1, 1, 0], [0, 1, 1])
+    np.testing.assert_array_equal(answer.value, np.full(NUM, 5.0))
+
+
+def test_noise_of_the_loss_is_normal():
+    value = _of_vertices(oracles.loss(_weighed, noise=0.5), [1, 1, 0], [0, 1, 1]).value
+    assert abs(np.mean(value) - 5.0) <= 5 * 0.5 / np.sqrt(NUM)
+    assert abs(np.var(value) - 0.25) <= 5 * 0.25 * np.sqrt(2 / NUM)
+    _assert_share(value > 5.5, 0.1587)  # one standard deviation
+
+
+def test_mismatch_is_whether_any_part_is_wrong():
+    oracle = oracles.mismatch()
+    for output, wrong in (([0, 1, 1], False), ([0, 1, 0], True), ([1, 0, 0], True)):
+        answer = _of_vertices(oracle, [0, 1, 1], output).wrong
+        assert answer.dtype == bool and np.all(answer == wrong)
+    assert not np.any(_answers(oracle, 3, 3).wrong)
+    assert np.all(_answers(oracle, 3, 2).wrong)
+
+
+def test_noisy_mismatch_is_flipped_with_the_given_probability():
+    oracle = oracles.mismatch(noise=0.2)
+    _assert_share(_of_vertices(oracle, [0, 1, 1], [0, 1, 1]).wrong, 0.2)
+    _assert_share(_of_vertices(oracle, [0, 1, 1], [0, 1, 0]).wrong, 0.8)
+    assert np.all(_answers(oracles.mismatch(noise=1.0), 3, 3).wrong)
+
+
+def test_coordinates_are_the_label_where_played():
+    answer = _of_vertices(oracles.coordinates(), [1, 0, 1], [1, 1, 0])
+    np.testing.assert_array_equal(answer.value, np.tile([1.0, 0.0, 0.0], (NUM, 1)))
+    np.testing.assert_array_equal(answer.observed, np.tile([True, True, False], (NUM, 1)))
+
+
+@pytest.mark.parametrize(
+    "oracle",
+    [
+        oracles.loss(_weighed),
+        oracles.loss(_weighed, noise=0.5),
+        oracles.mismatch(),
+        oracles.mismatch(noise=0.5),
+        oracles.coordinates(),
+    ],
+)
+def test_answers_about_vertices_are_pure_and_read_the_output_alone(oracle):
+    prediction = SimpleNamespace(output=jnp.array([1.0, 1.0, 0.0]), mean=jnp.ones(3))
+    check_oracle(oracle, jnp.array([0.0, 1.0, 1.0]), prediction)
+
+
 def test_noise_may_be_traced():
     prediction = SimpleNamespace(output=jnp.int32(1))
 
@@ -117,9 +206,22 @@ def test_noise_may_be_traced():
     assert np.all(value[0] == 2)
     _assert_share(value[1] == 2, 0.4)
 
+    def heard(noise):
+        wrong = oracles.mismatch(noise=noise)
+        loss = oracles.loss(lambda output, y: (output - y).astype(float), noise=noise)
+        return jax.vmap(
+            lambda key: (wrong(jnp.int32(2), prediction, key), loss(jnp.int32(2), prediction, key))
+        )(KEYS)
+
+    mismatch, loss = jax.vmap(heard)(jnp.array([0.0, 0.25]))
+    assert np.all(mismatch.wrong[0]) and np.all(loss.value[0] == -1)
+    _assert_share(mismatch.wrong[1], 0.75)
+    assert abs(np.var(loss.value[1]) - 0.0625) <= 5 * 0.0625 * np.sqrt(2 / NUM)
+
 
 def test_bad_arguments_are_named():
-    for factory in (oracles.directional, oracles.label):
+    noisy = (oracles.directional, oracles.label, oracles.mismatch, oracles.label_if_asked)
+    for factory in noisy:
         with pytest.raises(ValueError, match=r"noise must be in \[0, 1\], got 1.5"):
             factory(noise=1.5)
     with pytest.raises(ValueError, match="num_classes must be given with noise"):
@@ -136,3 +238,9 @@ def test_bad_arguments_are_named():
         oracles.interval(3, fraction=-0.5)
     with pytest.raises(ValueError, match=r"noise must be in \[0, 1\], got 2"):
         oracles.interval(3, noise=2)
+    with pytest.raises(
+        TypeError, match=r"target must be a function \(output, y\) -> scalar, got 3"
+    ):
+        oracles.loss(3)
+    with pytest.raises(ValueError, match="noise must be >= 0 and finite, got -1.0"):
+        oracles.loss(_weighed, noise=-1.0)

@@ -5,15 +5,39 @@ Nothing outside this package imports pooch, SciPy, scikit-learn or pandas, and t
 only inside the functions that need them: `pip install "jonline[data]"`.
 """
 
-from jonline.data.catalog import load, load_entry, movielens, telemonitoring
-from jonline.data.dataset import Dataset, Kept, Provenance, drop_bad_rows, from_arrays
+from jonline.data.catalog import lambdarank, load, load_entry, movielens, telemonitoring
+from jonline.data.dataset import (
+    Dataset,
+    Kept,
+    Provenance,
+    VertexTable,
+    drop_bad_rows,
+    from_arrays,
+)
 from jonline.data.discretise import by_edges, by_multiples, equal_frequency
-from jonline.data.entries import ENTRIES, Entry
+from jonline.data.entries import ENTRIES
+from jonline.data.entry import Entry
 from jonline.data.fetch import File
-from jonline.data.files import Table, read_arff, read_csv, read_libsvm
-from jonline.data.labels import Encoding, decode_labels, encode_labels
-from jonline.data.scale import min_max, standardise, unit_rows, unscaled
+from jonline.data.files import Table, read_arff, read_csv, read_libsvm, read_numbers
+from jonline.data.idx import read_idx, read_images
+from jonline.data.labels import Encoding, decode_labels, encode_labels, encode_signs
+from jonline.data.multilabel import multilabel_table
+from jonline.data.rankings import query_rankings
+from jonline.data.scale import (
+    divided,
+    min_max,
+    standardise,
+    unit_indicators,
+    unit_rows,
+    unscaled,
+)
 from jonline.data.synthetic import Teacher, crammer_singer, linear_teacher
+from jonline.data.synthetic_structured import (
+    Prototypes,
+    Utilities,
+    plackett_luce,
+    van_der_hoeven,
+)
 
 __all__ = [
     "ENTRIES",
@@ -22,27 +46,41 @@ __all__ = [
     "Entry",
     "File",
     "Kept",
+    "Prototypes",
     "Provenance",
     "Table",
     "Teacher",
+    "Utilities",
+    "VertexTable",
     "by_edges",
     "by_multiples",
     "crammer_singer",
     "decode_labels",
+    "divided",
     "drop_bad_rows",
     "encode_labels",
+    "encode_signs",
     "equal_frequency",
     "from_arrays",
+    "lambdarank",
     "linear_teacher",
     "load",
     "load_entry",
     "min_max",
     "movielens",
+    "multilabel_table",
+    "plackett_luce",
+    "query_rankings",
     "read_arff",
     "read_csv",
+    "read_idx",
+    "read_images",
     "read_libsvm",
+    "read_numbers",
     "standardise",
     "telemonitoring",
+    "unit_indicators",
     "unit_rows",
     "unscaled",
+    "van_der_hoeven",
 ]

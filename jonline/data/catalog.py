@@ -1,7 +1,8 @@
-"""Loads the real data sets by name, as ordinal tasks.
+"""Loads the real data sets by name, as tasks with labels 1…K or -1 and 1, and one as rankings.
 
 `load` makes the task as the paper describes it; `telemonitoring` and `movielens` have the
-options of theirs; any other variant is `load_entry(ENTRIES[name]._replace(…))`.
+options of theirs; any other variant is `load_entry(ENTRIES[name]._replace(…))`. `lambdarank` makes
+rankings.
 """
 
 import difflib
@@ -9,13 +10,15 @@ import os
 from collections.abc import Callable
 from functools import partial
 
+import jax.numpy as jnp
 import numpy as np
 
 from jonline.data.dataset import Dataset, Provenance, from_arrays
 from jonline.data.discretise import equal_frequency
 from jonline.data.entries import ENTRIES, Entry
 from jonline.data.fetch import digest, fetch
-from jonline.data.files import read_csv
+from jonline.data.files import Table, read_csv
+from jonline.data.rankings import query_rankings
 from jonline.data.ratings import one_user
 
 
@@ -40,7 +43,7 @@ def load_entry(
       as `fetch`, the entry's reader, and `from_arrays`.
     """
     try:
-        content = fetch(entry.file, directory)
+        table, digests = _read(entry, directory)
     except FileNotFoundError as error:
         if not entry.stand_in:
             raise
@@ -48,17 +51,26 @@ def load_entry(
             return load_entry(ENTRIES[entry.stand_in], directory, scale=scale)
         except FileNotFoundError:
             raise error from None
-    table = entry.read(content)
     task = entry.task
     if scale is None:
         scale = entry.scale
     elif scale is not entry.scale:
-        task += f"; features scaled by {getattr(scale, '__name__', scale)} instead"
-    provenance = Provenance(entry.file.origin, entry.terms, digest(content), task)
+        task += f"; features scaled by {_name(scale)} instead"
+    provenance = Provenance(entry.file.origin, entry.terms, digests, task)
     labels = entry.label(table.y)
     return from_arrays(
         scale(table.x), labels, entry.num_classes, name=entry.name, provenance=provenance
     )
+
+
+def _read(entry: Entry, directory: str | os.PathLike | None) -> tuple[Table, str]:
+    """Returns the table of an entry, and the digests of its files with a space between them."""
+    contents = [fetch(file, directory) for file in (entry.file, *entry.more)]
+    return entry.read(*contents), " ".join(map(digest, contents))
+
+
+def _name(scale: Callable) -> str:
+    return str(getattr(scale, "__name__", scale))
 
 
 def load(
@@ -67,7 +79,10 @@ def load(
     *,
     scale: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Dataset:
-    """Returns a data set by name, as an ordinal task with labels 1…K.
+    """Returns a data set by name, as a task with labels 1…K, or -1 and 1.
+
+    The labels are in order but for mnist, whose digits 0…9 are the labels 1…10 in name alone, and
+    for those of -1 and 1.
 
     Looks in `directory`, then in $JONLINE_DATA, then in pooch's cache, then downloads it there.
     The SHA-256 is always checked. In a folder, files may be gzipped or still in their archive.
@@ -75,10 +90,14 @@ def load(
     Args:
       name: a key of `ENTRIES`: abalone (K = 4), telemonitoring (10), movielens (10; the stand-in
         for EachMovie), movielens100k (5), mslr (5; its origin's MSLR-WEB10K.zip, which you get by
-        hand, else the sample), mslr_sample (5), california, computer_activity, bank, bank32nh (10).
+        hand, else the sample), mslr_sample (5), california, computer_activity, bank, bank32nh (10),
+        mnist, mnist_test (10), lambdarank, lambdarank_test (5); with labels -1 and 1 phishing,
+        svmguide1, svmguide1_test, gisette, gisette_valid, and the stand-in for Gisette, mnist_4_9,
+        mnist_4_9_test.
       directory: folder to look in first, or None.
       scale: features (N, n) to scaled features. None does as the paper: `standardise`, but
-        `unscaled` for abalone and movielens.
+        `unscaled` for abalone, movielens, lambdarank, phishing and svmguide1, pixels / 255 for
+        mnist and mnist_4_9, / 999 for gisette. `unit_indicators` makes LIBSVM's phishing.
 
     Returns:
       a Dataset.
@@ -160,3 +179,49 @@ def movielens(
     read = partial(one_user, lowest=0.5, highest=5.0, user=user, num_users=num_users)
     task = entry.task + f"; user {'most active' if user is None else user}, {num_users} others"
     return load_entry(entry._replace(read=read, task=task), directory, scale=scale)
+
+
+def lambdarank(
+    directory: str | os.PathLike | None = None,
+    *,
+    num_items: int = 3,
+    seed: int = 0,
+    scale: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> Dataset:
+    """Returns rankings of documents by relevance, out of LightGBM's example: see `query_rankings`.
+
+    Of both parts of the example, 3773 documents of 251 queries. There are 1525, 553, 138 and 23
+    examples for m = 2, 3, 4 and 5.
+
+    Args:
+      directory: as in `load`.
+      num_items: m in 2…5, documents of an example.
+      seed: ≥ 0; which documents meet, and in what order they stand.
+      scale: features (N, 300) of the documents to scaled features; None leaves them in [0, 1].
+
+    Returns:
+      a Dataset of x (N, 300 m) and y (N, m m), flattened permutation matrices float32; its
+      num_classes is None.
+
+    Raises:
+      ValueError: m is not in 2…5.
+      others as `load`.
+    """
+    entries = [ENTRIES[name] for name in ("lambdarank", "lambdarank_test")]
+    tables, digests = zip(*(_read(entry, directory) for entry in entries), strict=True)
+    scaled = (entries[0].scale if scale is None else scale)(
+        np.concatenate([table.x for table in tables])
+    )
+    part = np.repeat(range(2), [len(table.y) for table in tables])
+    query = np.concatenate([table.groups for table in tables])
+    data = from_arrays(scaled, entries[0].label(np.concatenate([table.y for table in tables])), 5)
+    x, y = query_rankings(
+        np.asarray(data.x), data.y, query + part * (1 + query.max()), num_items=num_items, seed=seed
+    )
+    task = (
+        f"{num_items} documents of one query in a random order, of different relevance; "
+        f"features {'unscaled, in [0, 1]' if scale is None else f'scaled by {_name(scale)}'}; "
+        f"seed {seed}"
+    )
+    provenance = Provenance(entries[0].file.origin, entries[0].terms, " ".join(digests), task)
+    return Dataset(jnp.asarray(x), jnp.asarray(y), None, "lambdarank", provenance)

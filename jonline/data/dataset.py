@@ -21,7 +21,8 @@ class Provenance(NamedTuple):
     Attributes:
       origin: address of the page that publishes it.
       terms: terms of use as the origin states them.
-      sha256: hex digest of the uncompressed file that was read.
+      sha256: hex digest of the uncompressed file that was read; of several files, their digests
+        with a space between them.
       task: how features and labels were made from it.
     """
 
@@ -42,8 +43,9 @@ class Dataset:
 
     Attributes:
       x: features, (N, n) float32.
-      y: labels, (N,) int32: 1…K for ordinal, ±1 for a two-sided task.
-      num_classes: K, or None if the labels are ±1.
+      y: labels, (N,) int32: 1…K for ordinal, ±1 for a two-sided task; or vertices of an output
+        space, (N, d) float32.
+      num_classes: K, or None if the labels are not 1…K.
       name: for tables and figures.
       provenance: where it comes from.
     """
@@ -58,6 +60,18 @@ class Dataset:
 jax.tree_util.register_dataclass(
     Dataset, data_fields=["x", "y"], meta_fields=["num_classes", "name", "provenance"]
 )
+
+
+class VertexTable(NamedTuple):
+    """Examples whose labels are vertices of an output space.
+
+    Attributes:
+      x: features, (N, n) float32.
+      y: vertices, (N, d) float32 of 0 and 1.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
 
 
 class Kept(NamedTuple):
@@ -141,7 +155,10 @@ def _labels(y: Any, num_rows: int, num_classes: int | None) -> np.ndarray:
     if num_classes is None:
         ok = np.isin(array, (-1, 1))
         rule = "labels -1 and 1 (num_classes is None)"
-        fix = "for ordinal labels give num_classes, for 0/1 labels pass 2 * y - 1"
+        fix = (
+            "for ordinal labels give num_classes, for 0/1 labels pass 2 * y - 1, for any two "
+            "values jonline.data.encode_signs(y).labels"
+        )
     else:
         ok = (array >= 1) & (array <= num_classes) & (array == np.floor(array))
         rule = f"integer labels 1..{num_classes}"

@@ -7,19 +7,19 @@ Differs: the paper lists MSLR among the sets with 10 equi-frequent classes, whic
 relevance cannot give; here the grades 0…4 are the labels 1…5.
 """
 
-from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
 from jonline.data.discretise import by_edges, by_multiples, equal_frequency
+from jonline.data.entries_signed import SIGNED_ENTRIES
+from jonline.data.entries_structured import STRUCTURED_ENTRIES
+from jonline.data.entry import NO_TERMS, Entry, above_zero
 from jonline.data.fetch import File
-from jonline.data.files import Table, read_arff, read_csv, read_libsvm
+from jonline.data.files import read_arff, read_csv, read_libsvm
 from jonline.data.ratings import one_user
 from jonline.data.scale import standardise, unscaled
 
-_NO_TERMS = "none stated by the origin"
 _CC_BY = "CC BY 4.0"
 _TORGO = "https://www.dcc.fc.up.pt/~ltorgo/Regression/"
 _UCI = "https://archive.ics.uci.edu/"
@@ -29,37 +29,6 @@ _ARFF = (  # Torgo's page has these tables in another format; the copy is fixed 
 )
 _MSLR = "https://www.microsoft.com/en-us/research/project/mslr/"
 _GROUPLENS = "research use with citation of Harper and Konstan 2015, no commercial use"
-
-
-class Entry(NamedTuple):
-    """A data set and the task made from it.
-
-    Attributes:
-      name: its name.
-      file: where it comes from.
-      read: content of the file to a Table.
-      label: the table's target, (N,), to labels 1…num_classes.
-      num_classes: K.
-      scale: features (N, n) to scaled features, where `load` is not told otherwise.
-      terms: terms of use as the origin states them.
-      task: what `read`, `label` and `scale` do, in a sentence.
-      stand_in: name of the entry to load if this one's file is not found, or "".
-    """
-
-    name: str
-    file: File
-    read: Callable[[bytes], Table]
-    label: Callable[[np.ndarray], np.ndarray]
-    num_classes: int
-    scale: Callable[[np.ndarray], np.ndarray]
-    terms: str
-    task: str
-    stand_in: str = ""
-
-
-def _above_zero(relevance: np.ndarray) -> np.ndarray:
-    """Returns relevance 0…4 as labels 1…5."""
-    return relevance + 1
 
 
 def _half_stars(rating: np.ndarray) -> np.ndarray:
@@ -149,7 +118,7 @@ _ENTRIES = (
             archive_sha256="2902142ea33f18c59414f654212de5063033b707d5c3939556124b1120d3a0ba",
         ),
         partial(read_libsvm, num_features=136),
-        _above_zero,
+        above_zero,
         5,
         standardise,
         "an agreement with the origin, which each user enters there",
@@ -164,7 +133,7 @@ _ENTRIES = (
             "6d1721de961a35fbaef7085dc5b41e2940f0ddb04bab5f7a8566cf7db4158fa6",
         ),
         partial(read_libsvm, num_features=136),
-        _above_zero,
+        above_zero,
         5,
         standardise,
         "an agreement with the origin, which each user enters there",
@@ -184,7 +153,7 @@ _ENTRIES = (
         _TEN,
         10,
         standardise,
-        _NO_TERMS + "; cite Pace and Barry 1997",
+        NO_TERMS + "; cite Pace and Barry 1997",
         _TEN_TASK,
     ),
     Entry(
@@ -199,7 +168,7 @@ _ENTRIES = (
         _TEN,
         10,
         standardise,
-        _NO_TERMS,
+        NO_TERMS,
         _TEN_TASK,
     ),
     Entry(
@@ -214,7 +183,7 @@ _ENTRIES = (
         _TEN,
         10,
         standardise,
-        _NO_TERMS,
+        NO_TERMS,
         _TEN_TASK,
     ),
     Entry(
@@ -229,9 +198,11 @@ _ENTRIES = (
         _TEN,
         10,
         standardise,
-        _NO_TERMS,
+        NO_TERMS,
         _TEN_TASK + " (label 2 is empty: a fifth of the targets is 0)",
     ),
 )
 
-ENTRIES: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
+ENTRIES: dict[str, Entry] = {
+    entry.name: entry for entry in (*_ENTRIES, *STRUCTURED_ENTRIES, *SIGNED_ENTRIES)
+}

@@ -22,8 +22,8 @@ class Table(NamedTuple):
     """A file as read.
 
     Attributes:
-      x: features, (N, n) float64.
-      y: target as in the file, (N,): float64, or strings.
+      x: features, (N, n) float64; of images, the numbers of the file.
+      y: target as in the file, (N,): numbers, or strings.
       names: n names of the features, or empty if the file has none.
       groups: query id of each row, (N,), or None.
     """
@@ -205,19 +205,55 @@ def read_arff(source: str | os.PathLike | bytes, *, target: str | None = None) -
     return Table(x, np.asarray(column(target)[0]), tuple(labels))
 
 
-def read_libsvm(source: str | os.PathLike | bytes, *, num_features: int | None = None) -> Table:
+def read_numbers(source: str | os.PathLike | bytes, labels: str | os.PathLike | bytes) -> Table:
+    """Returns the table in two files of numbers with spaces between them, features and target.
+
+    Args:
+      source: path or content: a row of numbers a line, of one length.
+      labels: path or content: a number a line.
+
+    Returns:
+      Table(x, y), x float32.
+
+    Raises:
+      ValueError: no rows, rows of different length, text that is no number, or another number of
+        labels than rows.
+    """
+    y = np.array([float(cell) for cell in read_bytes(labels).split()])
+    lines = [line for line in read_bytes(source).splitlines() if line.strip()]
+    if not lines or len(lines) != len(y):
+        raise ValueError(f"there are {len(lines)} rows and {len(y)} labels")
+    x = np.empty((len(lines), len(lines[0].split())), np.float32)
+    for i, line in enumerate(lines):
+        cells = line.split()
+        if len(cells) != x.shape[1]:
+            raise ValueError(f"row {i} has {len(cells)} numbers, expected {x.shape[1]}")
+        x[i] = np.array(cells, np.float32)
+    return Table(x, y)
+
+
+def read_libsvm(
+    source: str | os.PathLike | bytes,
+    query_sizes: str | os.PathLike | bytes | None = None,
+    *,
+    num_features: int | None = None,
+) -> Table:
     """Returns the table in a LIBSVM or SVMrank file, made dense, as scikit-learn reads it.
 
     Args:
       source: path or content: lines "label [qid:q] index:value …", indices from 1.
+      query_sizes: path or content of the file of LightGBM that says beside it how many rows each
+        query has, one number a line, in the order of the rows.
       num_features: n; None is the highest index in the file. Give it for a test file.
 
     Returns:
-      Table(x, y, groups=query ids), groups None if the file has no "qid:".
+      Table(x, y, groups=query ids), the ids 0, 1, … if `query_sizes` is given; groups is None
+      without it if the file has no "qid:".
 
     Raises:
       ImportError: scikit-learn is not installed.
-      ValueError: a line that is not of this form, or an index above num_features.
+      ValueError: a line that is not of this form, an index above num_features, or query sizes that
+        do not make up the rows.
     """
     try:
         from sklearn.datasets import load_svmlight_file
@@ -230,4 +266,11 @@ def read_libsvm(source: str | os.PathLike | bytes, *, num_features: int | None =
         zero_based=False,  # pyright: ignore[reportArgumentType]
         query_id=True,
     )
+    if query_sizes is not None:
+        sizes = np.array(read_bytes(query_sizes).split(), dtype=int)
+        if (sizes < 0).any() or sizes.sum() != len(y):
+            raise ValueError(
+                f"the query sizes add up to {sizes.sum()}, but there are {len(y)} rows"
+            )
+        return Table(x.toarray(), y, groups=np.repeat(np.arange(len(sizes)), sizes))
     return Table(x.toarray(), y, groups=groups[0] if b" qid:" in content else None)

@@ -10,8 +10,9 @@ class Encoding(NamedTuple):
     """Ordinal labels and what they stand for.
 
     Attributes:
-      labels: (N,) int32 in 1…K.
-      order: the K values, lowest first: label k stands for `order[k - 1]`.
+      labels: (N,) int32 in 1…K; from `encode_signs` -1 and 1.
+      order: the K values, lowest first: label k stands for `order[k - 1]`, and -1 and 1 for the
+        first and the second of two.
     """
 
     labels: np.ndarray
@@ -70,6 +71,25 @@ def encode_labels(values: Any, order: Sequence | None = None) -> Encoding:
         if item not in code:
             raise ValueError(f"row {row} has value {item!r}, which is not in order={list(order)}")
     return Encoding(np.array([code[item] for item in items], np.int32), order)
+
+
+def encode_signs(values: Any, order: Sequence | None = None) -> Encoding:
+    """Returns labels -1 and 1 for two values of any kind, such as 0 and 1.
+
+    Args:
+      values: as for `encode_labels`.
+      order: the two values, that of -1 first; None as for `encode_labels`.
+
+    Returns:
+      Encoding(labels, order).
+
+    Raises:
+      ValueError: as `encode_labels`; if there are more than two values.
+    """
+    labels, order = encode_labels(values, order)
+    if len(order) != 2:
+        raise ValueError(f"order must have 2 values, for -1 and 1, got {list(order)}")
+    return Encoding((2 * labels - 3).astype(np.int32), order)
 
 
 def decode_labels(labels: Any, order: Sequence) -> np.ndarray:

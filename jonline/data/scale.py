@@ -1,4 +1,4 @@
-"""Scalings of features, computed over the whole table in float64.
+"""Scalings of features, computed over the whole table, in float64 where not said otherwise.
 
 A constant column and a row of zeros become zeros, not NaN. Magnitudes beyond the square root of the
 float64 range, 1e-150 to 1e150, are not catered for.
@@ -7,6 +7,8 @@ float64 range, 1e-150 to 1e150, are not catered for.
 from typing import Any
 
 import numpy as np
+
+from jonline import checks
 
 
 def _table(x: Any) -> np.ndarray:
@@ -20,6 +22,26 @@ def _table(x: Any) -> np.ndarray:
 def unscaled(x: Any) -> np.ndarray:
     """Returns x, (N, n), as it is."""
     return _table(x)
+
+
+def divided(x: Any, divisor: float) -> np.ndarray:
+    """Returns x / divisor in float32, for whole numbers such as pixels.
+
+    Args:
+      x: (N, n) numbers that float32 holds.
+      divisor: > 0.
+
+    Returns:
+      (N, n) float32.
+
+    Raises:
+      ValueError: x is not (N, n), or divisor ≤ 0.
+    """
+    checks.positive("divisor", divisor)
+    array = np.asarray(x, dtype=np.float32)
+    if array.ndim != 2:
+        raise ValueError(f"x must have shape (N, n), got {array.shape}")
+    return array / np.float32(divisor)
 
 
 def standardise(x: Any) -> np.ndarray:
@@ -55,6 +77,30 @@ def min_max(x: Any) -> np.ndarray:
     array = _table(x)
     width = np.ptp(array, axis=0)
     return (array - array.min(axis=0)) / np.where(width == 0, 1.0, width)
+
+
+def unit_indicators(x: Any) -> np.ndarray:
+    """Returns a column for each value of each feature, 1/sqrt(n) where a row has it, else 0.
+
+    So every row has norm 1. The columns are in the order in which the pairs (feature, value) first
+    occur, row after row.
+
+    Args:
+      x: (N, n) numbers of few different values.
+
+    Returns:
+      (N, number of pairs) float64.
+
+    Raises:
+      ValueError: x is not (N, n).
+    """
+    array = _table(x)
+    found = []
+    for feature, column in enumerate(array.T):
+        values, first = np.unique(column, return_index=True)
+        found += [(row, feature, value) for row, value in zip(first, values, strict=True)]
+    pairs = [array[:, feature] == value for _, feature, value in sorted(found)]
+    return np.stack(pairs, axis=1) / np.sqrt(array.shape[1])
 
 
 def unit_rows(x: Any) -> np.ndarray:

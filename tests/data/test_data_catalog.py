@@ -16,6 +16,7 @@ import pytest
 from jonline.data import (
     ENTRIES,
     catalog,
+    lambdarank,
     load,
     load_entry,
     min_max,
@@ -24,6 +25,7 @@ from jonline.data import (
     telemonitoring,
 )
 from jonline.data.ratings import one_user
+from jonline.structured import multiclass
 
 REAL = Path(
     os.environ.get("JONLINE_TEST_DATA")
@@ -38,6 +40,10 @@ SHAPES = {  # name: (rows, features, K, rows of each class)
     "computer_activity": (8192, 21, 10, None),
     "bank": (8192, 8, 10, None),
     "bank32nh": (8192, 32, 10, None),
+    "mnist": (60000, 784, 10, [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]),
+    "mnist_test": (10000, 784, 10, [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]),
+    "lambdarank": (3005, 300, 5, [645, 1211, 858, 222, 69]),
+    "lambdarank_test": (768, 300, 5, [206, 256, 252, 44, 10]),
 }
 
 
@@ -74,8 +80,28 @@ def _ratings(head, delimiter, factor):
     return head + "\r\n".join(lines) + "\r\n"
 
 
+def _idx(array):
+    head = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes()
+    return head + array.astype("u1").tobytes()
+
+
+def _images(num_rows):
+    rng = np.random.default_rng(3)
+    digits = np.arange(num_rows) % 10
+    return _idx(rng.integers(0, 256, (num_rows, 28, 28))), _idx(digits)
+
+
+def _graded(num_queries):
+    """Queries of 5 documents, of the relevances 0, 1, 2, 2, 3, with the first feature to match."""
+    lines = [
+        f"{grade} 1:0.{grade} 300:0.{q}\n" for q in range(num_queries) for grade in (0, 1, 2, 2, 3)
+    ]
+    return "".join(lines).encode(), b"5\n" * num_queries
+
+
 @cache
 def _small_files():
+    """The contents of an entry's files, by its name."""
     files = {
         "abalone": "".join(f"{'MFI'[t % 3]}{',0.5' * 7},{t}\n" for t in range(1, 30)),
         "telemonitoring": _telemonitoring(),
@@ -88,30 +114,47 @@ def _small_files():
         "bank": _arff(8),
         "bank32nh": _arff(32),
     }
-    return {name: text.encode() for name, text in files.items()}
+    return {name: (text.encode(),) for name, text in files.items()} | {
+        "mnist": _images(20),
+        "mnist_test": _images(10),
+        "lambdarank": _graded(4),
+        "lambdarank_test": _graded(3),
+    }
 
 
 @pytest.fixture
 def small(tmp_path, monkeypatch):
     """A folder of small files laid out like the real ones, and the catalog with their checksums."""
     monkeypatch.delenv("JONLINE_DATA", raising=False)
-    for i, (name, content) in enumerate(_small_files().items()):
-        file = ENTRIES[name].file
-        path = tmp_path / file.path
-        path.parent.mkdir(exist_ok=True)
-        if path.suffix == ".zip":
-            buffer = io.BytesIO()
-            with zipfile.ZipFile(buffer, "w") as archive:
-                archive.writestr(file.member, content)
-            path.write_bytes(buffer.getvalue())
-            sums = {"archive_sha256": hashlib.sha256(buffer.getvalue()).hexdigest()}
-        else:
-            zipped = path.with_name(path.name + ".gz")
-            (zipped if i % 2 else path).write_bytes(gzip.compress(content) if i % 2 else content)
-            sums = {"sha256": hashlib.sha256(content).hexdigest()}
-        entry = ENTRIES[name]._replace(file=file._replace(**sums))
+    for i, (name, contents) in enumerate(_small_files().items()):
+        files = [
+            _written(file, content, tmp_path, zipped=i % 2)
+            for file, content in zip(_files(ENTRIES[name]), contents, strict=True)
+        ]
+        entry = ENTRIES[name]._replace(file=files[0], more=tuple(files[1:]))
         monkeypatch.setitem(catalog.ENTRIES, name, entry)
     return tmp_path
+
+
+def _files(entry):
+    return (entry.file, *entry.more)
+
+
+def _written(file, content, folder, *, zipped):
+    """Writes a file as its origin has it, or gzipped; returns it with its checksum."""
+    path = folder / file.path
+    path.parent.mkdir(exist_ok=True)
+    if path.suffix == ".zip":
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as archive:
+            archive.writestr(file.member, content)
+        path.write_bytes(buffer.getvalue())
+        return file._replace(archive_sha256=hashlib.sha256(buffer.getvalue()).hexdigest())
+    if zipped:
+        path.with_name(path.name + ".gz").write_bytes(gzip.compress(content))
+    else:
+        path.write_bytes(content)
+    return file._replace(sha256=hashlib.sha256(content).hexdigest())
 
 
 @pytest.fixture
@@ -129,8 +172,9 @@ def _check(data, entry):
     if entry.scale is standardise:
         np.testing.assert_allclose(x.mean(0), 0, atol=1e-4)  # float32 sums over the rows
     provenance = data.provenance
-    assert provenance.origin.startswith("https://") and provenance.terms and provenance.task
-    assert hash(provenance) is not None and len(provenance.sha256) == 64
+    assert provenance.origin.startswith(("https://", "http://yann"))
+    assert provenance.terms and provenance.task and hash(provenance) is not None
+    assert [len(sha256) for sha256 in provenance.sha256.split(" ")] == [64] * len(_files(entry))
 
 
 @pytest.mark.parametrize("name", ENTRIES)
@@ -147,7 +191,7 @@ def test_entry_loads_from_real_files(real, name):
     data = load(name, real)
     _check(data, ENTRIES[name])
     assert data.x.shape == (num_rows, num_features) and data.num_classes == num_classes
-    assert data.provenance.sha256 == ENTRIES[name].file.sha256
+    assert data.provenance.sha256 == " ".join(file.sha256 for file in _files(ENTRIES[name]))
     if counts:
         np.testing.assert_array_equal(np.bincount(data.y)[1:], counts)
 
@@ -195,6 +239,43 @@ def test_mslr_falls_back_to_the_sample_and_says_so(small):
     (small / "mslr" / "msn1.fold1.train.5k.txt.gz").unlink(missing_ok=True)
     with pytest.raises(FileNotFoundError, match="MSLR-WEB10K.zip .* by hand"):
         load("mslr", small)
+
+
+def test_pixels_are_divided_by_255_and_digits_become_labels_from_1_on(small):
+    data = load("mnist", small)
+    assert data.x.dtype == np.float32 and 0 <= data.x.min() and data.x.max() == 1
+    pixels = np.frombuffer(_images(20)[0], np.uint8, offset=16).reshape(20, 784)
+    np.testing.assert_array_equal(np.asarray(data.x) * 255, pixels)  # whole numbers: exact
+    np.testing.assert_array_equal(data.y, np.arange(20) % 10 + 1)
+    np.testing.assert_array_equal(multiclass(10).encode(data.y).argmax(1) + 1, data.y)
+
+
+def test_entry_of_two_files_needs_both(small):
+    for path in (small / "mnist").glob("train-labels*"):
+        path.unlink()
+    file = catalog.ENTRIES["mnist"].more[0]._replace(url="")
+    entry = catalog.ENTRIES["mnist"]._replace(more=(file,))
+    with pytest.raises(FileNotFoundError, match="train-labels-idx1-ubyte is not in"):
+        load_entry(entry, small)
+
+
+def test_rankings_are_made_of_both_parts_of_the_example(small):
+    data = lambdarank(small, num_items=4, seed=1)
+    assert data.x.shape == (7, 1200) and data.y.shape == (7, 16) and data.num_classes is None
+    relevance = np.asarray(data.x).reshape(7, 4, 300)[:, :, 0]
+    best_first = np.einsum("bij,bi->bj", np.asarray(data.y).reshape(7, 4, 4), relevance)
+    np.testing.assert_allclose(best_first, np.tile([0.3, 0.2, 0.1, 0], (7, 1)), rtol=1e-6)
+    assert len(np.unique(np.asarray(data.y), axis=0)) > 1
+    assert len(data.provenance.sha256.split(" ")) == 4 and "seed 1" in data.provenance.task
+    assert lambdarank(small, scale=standardise).provenance.task.count("scaled by standardise") == 1
+
+
+@pytest.mark.parametrize(("num_items", "num_rows"), [(2, 1525), (3, 553), (4, 138), (5, 23)])
+def test_real_example_gives_this_many_rankings(real, num_items, num_rows):
+    data = lambdarank(real, num_items=num_items)
+    assert data.x.shape == (num_rows, 300 * num_items) and 0 <= data.x.min() <= data.x.max() <= 1
+    matrices = np.asarray(data.y).reshape(-1, num_items, num_items)
+    assert (matrices.sum(1) == 1).all() and (matrices.sum(2) == 1).all()
 
 
 def test_wrong_file_is_refused(small):

@@ -98,6 +98,13 @@ def test_libsvm_rows_are_dense_and_query_ids_kept(tmp_path):
     assert read_libsvm(b"1 1:2\n-1 2:3\n").groups is None
 
 
+def test_query_sizes_beside_the_rows_give_the_groups():
+    rows = b"2 1:3\n0 2:-1\n1 1:1\n"
+    np.testing.assert_array_equal(read_libsvm(rows, b"2\r\n1\r\n").groups, [0, 0, 1])
+    with pytest.raises(ValueError, match="the query sizes add up to 4, but there are 3 rows"):
+        read_libsvm(rows, b"2\n2\n")
+
+
 @pytest.mark.parametrize(
     ("module", "read", "package"),
     [("scipy.io", read_arff, "scipy"), ("sklearn.datasets", read_libsvm, "scikit-learn")],

@@ -8,6 +8,7 @@ from jonline.data import (
     by_multiples,
     decode_labels,
     encode_labels,
+    encode_signs,
     equal_frequency,
     from_arrays,
     min_max,
@@ -106,6 +107,19 @@ def test_labels_round_trip(values, order, labels):
     from_arrays(np.zeros((len(values), 1)), code.labels, len(code.order))
 
 
+@pytest.mark.parametrize(
+    ("values", "order", "labels"),
+    [([0, 1, 1], None, [-1, 1, 1]), ([True, False], None, [1, -1]), (["no", "yes"], ["yes", "no"],
+     [1, -1]), ([-1.0, 1.0], None, [-1, 1])],
+)  # fmt: skip
+def test_two_values_become_signs(values, order, labels):
+    code = encode_signs(values, order)
+    np.testing.assert_array_equal(code.labels, labels)
+    assert code.labels.dtype == np.int32
+    assert [code.order[(label + 1) // 2] for label in code.labels] == list(values)
+    from_arrays(np.zeros((len(values), 1)), code.labels)
+
+
 def test_values_and_order_stay_what_they_are():
     order = [(1, 2), (1,), "1", 1]
     code = encode_labels([1, "1", (1,)], order)
@@ -142,6 +156,8 @@ def test_ordered_categories_know_their_order():
         (lambda: encode_labels(3), ValueError, r"shape \(N,\)"),
         (lambda: encode_labels([[1], [2, 3]]), ValueError, r"shape \(N,\)"),
         (lambda: encode_labels([1], [[1], [2]]), ValueError, r"order must have shape \(K,\)"),
+        (lambda: encode_signs([0, 1, 2]), ValueError, r"order must have 2 values, .* \[0, 1, 2\]"),
+        (lambda: encode_signs([1, 1]), ValueError, "at least 2 values"),
         (lambda: decode_labels([0], "ab"), ValueError, r"in 1\.\.2, got 0"),
         (lambda: decode_labels([3], "ab"), ValueError, r"in 1\.\.2, got 3"),
         (lambda: decode_labels([1.0], "ab"), TypeError, "must be integers"),

@@ -23,6 +23,8 @@ def test_two_sided_labels_need_no_num_classes():
     assert from_arrays(X, [1, -1, 1.0, -1]).num_classes is None
     with pytest.raises(ValueError, match=r"got 0 in row 1; .* pass 2 \* y - 1"):
         from_arrays(X, [1, 0, 1, 0])
+    with pytest.raises(ValueError, match=r"jonline.data.encode_signs\(y\).labels"):
+        from_arrays(X, [1, 2, 2, 1])
 
 
 def test_dataset_is_an_argument_of_a_jitted_program_and_compiles_once():

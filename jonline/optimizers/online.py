@@ -1,0 +1,148 @@
+"""Online optimizers: how a linear model W moves on the gradients it is given.
+
+A gradient is the outer product r x^T of a residual r (d,) and the features x (n,) of the round it
+belongs to, and is handed over in these two parts: its norm is ||r|| ||x||, and one that has to be
+kept is d + n numbers.
+
+Symbols: W the model (d, n), G = r x^T the gradient, B the diameter of the domain, eta step size.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from jonline import checks
+from jonline.core import Array
+
+OptState = Any
+Stamp = Any
+
+
+class OnlineOptimizer(NamedTuple):
+    """An optimizer of a linear model as pure functions.
+
+    Attributes:
+      init: `(W) -> state`.
+      params: `(state) -> W`, the model to play in the round that begins.
+      stamp: `(state) -> stamp`, what `update` will need of this state when the answer comes.
+      update: `(state, residual, x, stamp) -> state`, once for every answer; residual (d,) and x
+        (n,) are of the round that was asked, and so is the stamp.
+    """
+
+    init: Callable[[Array], OptState]
+    params: Callable[[OptState], Array]
+    stamp: Callable[[OptState], Stamp]
+    update: Callable[[OptState, Array, Array, Stamp], OptState]
+
+
+class OgdState(NamedTuple):
+    """State of `adaptive_ogd`: the model W (d, n) and the sum of the squared gradient norms."""
+
+    params: Array
+    sq_sum: Array
+
+
+def adaptive_ogd(
+    diameter: float | Array, *, project: bool = False, offset: float | Array = 0.0
+) -> OnlineOptimizer:
+    """Online gradient descent with a step size that adapts to the gradients.
+
+        eta_t = B / sqrt(2 (offset + sum_{i<=t} ||G_i||^2)),   W <- Pi(W - eta_t G_t)
+
+    with Pi the projection on the ball of radius B/2 around 0, or none. There is no step while the
+    sum is 0. Regret against any W in the ball: at most sqrt(2) B sqrt(sum ||G||^2).
+
+    Args:
+      diameter: B > 0.
+      project: whether W is kept in the ball of diameter B, static.
+      offset: >= 0; the experiments of the paper have 1e-8.
+
+    Returns:
+      An OnlineOptimizer with state `OgdState`.
+
+    Raises:
+      TypeError, ValueError: if a concrete argument is out of range.
+
+    Source: arXiv:2502.18709, section 3.2 and appendix H.
+    """
+    checks.positive("diameter", diameter)
+    checks.non_negative("offset", offset)
+
+    def update(state, residual, x, stamp):
+        del stamp
+        sq_sum = state.sq_sum + jnp.sum(residual * residual) * jnp.sum(x * x)
+        params = descend(state.params, residual, x, diameter, sq_sum, offset, project=project)
+        return OgdState(params, sq_sum)
+
+    return OnlineOptimizer(
+        init=lambda params: OgdState(params, jnp.zeros((), params.dtype)),
+        params=lambda state: state.params,
+        stamp=lambda state: (),
+        update=update,
+    )
+
+
+def descend(
+    params: Array,
+    residual: Array,
+    x: Array,
+    diameter: float | Array,
+    sq_sum: Array,
+    offset: float | Array,
+    *,
+    project: bool,
+) -> Array:
+    """Returns Pi(W - eta r x^T), eta = B / sqrt(2 (offset + sq_sum)), eta = 0 for sq_sum = 0."""
+    root = jnp.sqrt(2 * (offset + sq_sum))
+    eta = jnp.where(sq_sum > 0, diameter / jnp.maximum(root, jnp.finfo(root.dtype).tiny), 0.0)
+    params = params - (eta * residual)[:, None] * x
+    return project_ball(params, diameter / 2) if project else params
+
+
+def project_ball(params: Array, radius: float | Array) -> Array:
+    """Returns the point of the ball ||W||_F <= radius next to `params`."""
+    norm = jnp.sqrt(jnp.sum(params * params))
+    return params * jnp.minimum(1.0, radius / jnp.maximum(norm, jnp.finfo(norm.dtype).tiny))
+
+
+class OptaxState(NamedTuple):
+    """State of `from_optax`: the model W (d, n) and the transformation's own state."""
+
+    params: Array
+    inner: Any
+
+
+def from_optax(
+    tx: optax.GradientTransformation, project: Callable[[Array], Array] | None = None
+) -> OnlineOptimizer:
+    """Any optax optimizer, with a projection after each step.
+
+    Args:
+      tx: e.g. `optax.sgd(0.1)`; its hyperparameters may be traced.
+      project: `(W) -> W`, e.g. `partial(project_ball, radius=5.0)`; None for none.
+
+    Returns:
+      An OnlineOptimizer with state `OptaxState`.
+
+    Raises:
+      TypeError: if `tx` is no gradient transformation, or `project` no function.
+    """
+    checks.kind("tx", tx, optax.GradientTransformation)
+    if project is not None and not callable(project):
+        raise TypeError(f"project must be a function (W) -> W, got {project!r:.100}")
+
+    def init(params):
+        inner = jax.tree.map(jnp.asarray, tx.init(params))
+        return OptaxState(params, inner)
+
+    def update(state, residual, x, stamp):
+        del stamp
+        gradient = residual[:, None] * x
+        updates, inner = tx.update(gradient, state.inner, state.params)
+        params = jnp.asarray(optax.apply_updates(state.params, updates))
+        return OptaxState(params if project is None else project(params), inner)
+
+    return OnlineOptimizer(init, lambda state: state.params, lambda state: (), update)

@@ -1,0 +1,144 @@
+"""Estimates of the gradient of the surrogate loss from what was heard.
+
+Every estimate is a weight w and a (possibly fractional) label y~: the gradient in theta is
+w (mean - y~), and since S is affine in y, w S(theta, y~) is the estimate of the loss itself. Both
+are unbiased, over the learner's own draw of its output.
+
+Source: arXiv:2502.18709, sections 3.3 and 3.4. Symbols: as in `jonline.structured.space`.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+
+from jonline.core import Array, Feedback, Prediction
+from jonline.oracles import Coordinates, Label, Loss, Mismatch
+from jonline.structured import decoding
+from jonline.structured.space import Mixture, OutputSpace, measurement
+
+
+class Estimate(NamedTuple):
+    """What is known of the label of a round: w () and y~ (d,)."""
+
+    weight: Array
+    label: Array
+
+
+class Estimator(NamedTuple):
+    """How feedback becomes an `Estimate`.
+
+    Attributes:
+      prepare: `(mixture, output) -> aux`, at the time of the prediction: what must be known of the
+        distribution the output was drawn from. It is kept in the prediction.
+      estimate: `(prediction, feedback) -> Estimate`, when the answer comes.
+      explores: whether it divides by probabilities, which must be kept off 0 by exploration.
+    """
+
+    prepare: Callable[[Mixture, Array], Any]
+    estimate: Callable[[Prediction, Feedback], Estimate]
+    explores: bool
+
+
+def full_information(space: OutputSpace) -> Estimator:
+    """The label itself; reads `Label`, and estimates 0 where it was not observed."""
+
+    def estimate(prediction, feedback):
+        _check("full_information", Label, feedback)
+        seen = jnp.asarray(feedback.observed)
+        label = jnp.where(seen, feedback.value, 0.0).astype(prediction.mean.dtype)
+        return Estimate(seen.astype(label.dtype), label)
+
+    del space
+    return Estimator(lambda mixture, output: (), estimate, explores=False)
+
+
+def inverse_weighted(space: OutputSpace) -> Estimator:
+    """[output = y] / p(output), with the output as the label; reads `Mismatch`.
+
+    E ||gradient||^2 <= (K / q) ||mean - y||^2.
+
+    Source: arXiv:2502.18709, section 3.3.
+    """
+
+    def prepare(mixture, output):
+        return decoding.prob(space, mixture, output)
+
+    def estimate(prediction, feedback):
+        _check("inverse_weighted", Mismatch, feedback)
+        p = jnp.maximum(prediction.aux, jnp.finfo(prediction.aux.dtype).tiny)
+        return Estimate(jnp.where(feedback.wrong, 0.0, 1 / p), prediction.output)
+
+    return Estimator(prepare, estimate, explores=True)
+
+
+def pseudo_inverse(space: OutputSpace, *, origin: Any = None) -> Estimator:
+    """y~ = o + V^-1 P^+ output <output, V (y - o)> with P = E[y y^T]; reads `Loss`.
+
+    <output, V y> = L - <output, b> - c, so the value of the target loss suffices.
+    E ||y~||^2 <= omega / q at o = 0.
+
+    Args:
+      space: the output space.
+      origin: o (d,): the estimate is unbiased for any o in the span of Y, and has less variance for
+        one near y, e.g. `space.uniform_mean`. None for 0.
+
+    Source: arXiv:2502.18709, section 3.4, where o = 0.
+    """
+
+    def prepare(mixture, output):
+        u = space.dual(mixture, output)
+        loss = space.loss
+        known = jnp.sum(output * jnp.asarray(loss.on_output, output.dtype)) + loss.constant
+        return Dual(u, known)
+
+    def estimate(prediction, feedback):
+        _check("pseudo_inverse", Loss, feedback)
+        inner = feedback.value - prediction.aux.known
+        if origin is None:
+            return _whole(prediction.aux.direction * inner)
+        o = jnp.asarray(origin, prediction.mean.dtype)
+        inner = inner - jnp.sum(measurement(space.loss, prediction.output) * o)
+        return _whole(o + prediction.aux.direction * inner)
+
+    return Estimator(prepare, estimate, explores=True)
+
+
+class Dual(NamedTuple):
+    """What the pseudo-inverse estimate keeps of a round.
+
+    Attributes:
+      direction: V^-1 P^+ output (d,).
+      known: <output, b> + c, the part of the target loss that does not depend on y.
+    """
+
+    direction: Array
+    known: Array
+
+
+def semi_bandit(space: OutputSpace) -> Estimator:
+    """y~_i = y_i [output_i = 1] / P(output_i = 1), of the coordinates played; reads `Coordinates`.
+
+    Not in the paper: the estimate usual where the label is heard at the coordinates that were
+    played, with a variance that knows neither K nor omega.
+    """
+
+    def prepare(mixture, output):
+        del output
+        return decoding.expected_output(space, mixture)
+
+    def estimate(prediction, feedback):
+        _check("semi_bandit", Coordinates, feedback)
+        p = jnp.maximum(prediction.aux, jnp.finfo(prediction.aux.dtype).tiny)
+        return _whole(jnp.where(feedback.observed, feedback.value / p, 0.0))
+
+    return Estimator(prepare, estimate, explores=True)
+
+
+def _whole(label: Array) -> Estimate:
+    return Estimate(jnp.ones((), label.dtype), label)
+
+
+def _check(name: str, kind: type, feedback: Any) -> None:
+    if not isinstance(feedback, kind):
+        raise TypeError(f"{name} reads {kind.__name__}, got {type(feedback).__name__}")

@@ -1,0 +1,288 @@
+"""Surrogates with a gap to the zero-one loss, and the learner that Gaptron and Gappletron share.
+
+Sources: van der Hoeven, "Exploiting the surrogate gap in online multiclass classification",
+arXiv:2007.12618 (Gaptron); van der Hoeven, Fusco and Cesa-Bianchi, "Beyond bandit feedback in
+online multiclass classification", arXiv:2106.03596 (Gappletron); arXiv:2502.18709, appendix H.1,
+which compares with both.
+
+Symbols:
+  theta    scores (K,), W x for the linear model W (K, n)
+  y        label, a unit vector (K,)
+  k*       class of the highest score, the first of several
+  a        gap, in [0, 1]: how far to mix k* with the uniform distribution
+  delta    slack: the part of the loss that the gap leaves over
+  L        ||residual||^2 <= L loss
+  gamma    `explore`
+  u        share of the uniform distribution in what is played
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jonline import checks
+from jonline.core import Array, Learner
+from jonline.draws import bernoulli, two_words, uniform_index
+from jonline.optimizers import OnlineOptimizer, adaptive_ogd
+from jonline.oracles import Label, Mismatch
+
+
+class GapMap(NamedTuple):
+    """A gap a for which (1 - a) [k* != y] + a (K - 1)/K <= (1 - delta) loss.
+
+    Attributes:
+      value: `(scores) -> a` ().
+      slack: delta; 0 where no such inequality is known.
+    """
+
+    value: Callable[[Array], Array]
+    slack: float
+
+
+class SurrogateGap(NamedTuple):
+    """A surrogate of the zero-one loss, with the gap that each algorithm takes of it.
+
+    Attributes:
+      num_classes: K.
+      loss: `(scores, y) -> scalar`.
+      residual: `(scores, y) -> (K,)`, its gradient in the scores.
+      gaptron: the gap of Gaptron.
+      gappletron: the gap of Gappletron, min(1, loss of the scores at k*).
+      smoothness: L; inf where there is none.
+    """
+
+    num_classes: int
+    loss: Callable[[Array, Array], Array]
+    residual: Callable[[Array, Array], Array]
+    gaptron: GapMap
+    gappletron: GapMap
+    smoothness: float
+
+
+class GapPrediction(NamedTuple):
+    """A drawn class, with what the update needs of the state it came from.
+
+    Attributes:
+      output: drawn class, a unit vector (K,).
+      score: theta (K,).
+      prob: probability with which `output` was drawn.
+      gap: a.
+      expected: (K,) the distribution of `output`, which is its mean.
+      stamp: what the optimizer keeps.
+    """
+
+    output: Array
+    score: Array
+    prob: Array
+    gap: Array
+    expected: Array
+    stamp: Any
+
+
+def logistic_gap(num_classes: int, *, base: float = 2.0) -> SurrogateGap:
+    """Returns the logistic loss -log_b sigma_y with sigma = softmax(theta), natural exponentials.
+
+        residual    (sigma - y) / ln b                       L = 2 / ln b
+        gaptron     a = 1 - p* if p* >= 1/2 else 1           delta = 1 - (1 - 1/(2K)) log2 b
+        gappletron  a = min(1, -log_b p*)                    delta = 1/K for b <= 2
+
+    with p* = max sigma.
+
+    Args:
+      num_classes: K >= 2, static.
+      base: b > 1, static. A slack that would be negative, or is not known, is 0. With b = K >= 5 no
+        learner whatever has the guarantee: on a fair coin between two of the classes it errs half
+        of the time, and the loss can be log_K 2 < 1/2.
+
+    Raises:
+      TypeError, ValueError: if an argument is of the wrong kind or out of range.
+
+    Source: arXiv:2007.12618 (base 2); arXiv:2502.18709, appendices C and H.1.
+    Differs: appendix C of arXiv:2502.18709 has the guarantee of Gappletron for the base K, which
+    cannot be for the loss -log_K sigma_y; see `base`.
+    """
+    checks.at_least("num_classes", num_classes, 2)
+    log_base = _static("base", base)
+    checks.require(1 < log_base < math.inf, "base", "be > 1 and finite", base)
+    log_base = math.log(log_base)
+
+    def loss(scores, y):
+        return (jax.nn.logsumexp(scores) - jnp.sum(scores * y)) / log_base
+
+    def residual(scores, y):
+        return (jax.nn.softmax(scores) - y) / log_base
+
+    def odds(scores):  # (1 - p*) / p*
+        others = jnp.exp(scores - jnp.max(scores))
+        return jnp.sum(jnp.where(highest(scores), 0.0, others))
+
+    def gaptron(scores):
+        against = odds(scores)
+        return jnp.where(against <= 1, against / (1 + against), 1.0)
+
+    def gappletron(scores):
+        return jnp.minimum(1.0, jnp.log1p(odds(scores)) / log_base)
+
+    to_base_2 = log_base / math.log(2)
+    return SurrogateGap(
+        num_classes=num_classes,
+        loss=loss,
+        residual=residual,
+        gaptron=GapMap(gaptron, max(0.0, 1 - (1 - 0.5 / num_classes) * to_base_2)),
+        gappletron=GapMap(gappletron, 1 / num_classes if to_base_2 <= 1 else 0.0),
+        smoothness=2 / log_base,
+    )
+
+
+def hinge_gap(num_classes: int, *, cutoff: float = 0.5) -> SurrogateGap:
+    """Returns the hinge loss of the margin m(y) = theta_y - max_{k != y} theta_k, cut off at kappa.
+
+        loss        0 if m(y) > kappa else 1 - m(y)
+        residual    0 if m(y) > kappa else e_k - y with k the best other class
+                                                             L = 2 / (1 - kappa)
+        both gaps   a = 0 if m* > kappa else 1 - m*          delta = min(1/K, kappa / (1 + kappa))
+
+    with m* = m(k*) >= 0. The theory holds the round's cut-off fixed by the learner's scores; a
+    comparator's loss is then at most its hinge loss [1 - m(y)]_+.
+
+    Args:
+      num_classes: K >= 2, static.
+      cutoff: kappa in (0, 1], static; 1 is the hinge loss without a cut-off, which has no L.
+
+    Raises:
+      TypeError, ValueError: if an argument is of the wrong kind or out of range.
+
+    Source: arXiv:2007.12618, with kappa = 1/2; for the gap of Gappletron the rule of the logistic
+    loss, min(1, loss at k*), which here is that of Gaptron.
+    """
+    checks.at_least("num_classes", num_classes, 2)
+    kappa = _static("cutoff", cutoff)
+    checks.require(0 < kappa <= 1, "cutoff", "be in (0, 1]", cutoff)
+
+    def others(scores, y):
+        return jnp.where(y > 0.5, -jnp.inf, scores)
+
+    def cut_hinge(scores, y):
+        own = jnp.sum(jnp.where(y > 0.5, scores, 0.0))
+        margin = own - jnp.max(others(scores, y))
+        return jnp.where(margin > kappa, 0.0, 1 - margin)
+
+    def residual(scores, y):
+        rival = highest(others(scores, y)).astype(scores.dtype)
+        return jnp.where(cut_hinge(scores, y) > 0, rival - y, 0.0)
+
+    def gap(scores):
+        return cut_hinge(scores, highest(scores).astype(scores.dtype))
+
+    map_of_both = GapMap(gap, min(1 / num_classes, kappa / (1 + kappa)))
+    return SurrogateGap(
+        num_classes=num_classes,
+        loss=cut_hinge,
+        residual=residual,
+        gaptron=map_of_both,
+        gappletron=map_of_both,
+        smoothness=2 / (1 - kappa) if kappa < 1 else math.inf,
+    )
+
+
+def highest(scores: Array) -> Array:
+    """Returns (K,) bool, True at k* alone."""
+    return jnp.arange(scores.shape[0], dtype=jnp.int32) == jnp.argmax(scores)
+
+
+def gap_learner(
+    name: str,
+    gap: GapMap,
+    blend: Callable[[Array, float | Array], Array],
+    num_classes: int,
+    num_features: int,
+    *,
+    diameter: float | Array,
+    explore: float | Array,
+    loss: SurrogateGap,
+    optimizer: OnlineOptimizer | None,
+) -> Learner:
+    """Returns a learner that plays k* or, with probability u, a uniform class.
+
+        P = (1 - u) k* + u/K,   u = blend(a(theta), gamma),   theta = W x;
+        G = w r(theta, y) x^T,   w = [output = y] / P(output) if only that is heard, else 1.
+
+    Args:
+      name: of the algorithm, for messages.
+      gap: `loss.gaptron` or `loss.gappletron`.
+      blend: `(a, gamma) -> u`, >= gamma where a is in [0, 1].
+      num_classes, num_features, diameter, explore, loss, optimizer: as for `gaptron`.
+
+    Raises:
+      TypeError, ValueError: as `gaptron`.
+    """
+    checks.at_least("num_classes", num_classes, 2)
+    checks.at_least("num_features", num_features, 1)
+    checks.positive("diameter", diameter)
+    checks.probability("explore", explore)
+    if loss.num_classes != num_classes:
+        raise ValueError(
+            f"loss must be one of num_classes={num_classes} classes, got one of {loss.num_classes}"
+        )
+    if optimizer is None:
+        optimizer = adaptive_ogd(diameter, offset=1e-8)
+    checks.kind("optimizer", optimizer, OnlineOptimizer)
+    rate = checks.concrete(explore)
+
+    def init(key):
+        del key
+        return optimizer.init(jnp.zeros((num_classes, num_features)))
+
+    def predict(state, x, key):
+        if jnp.shape(x) != (num_features,):
+            raise ValueError(f"x must have shape ({num_features},), got {jnp.shape(x)}")
+        score = jnp.sum(optimizer.params(state) * x, axis=1)
+        a = gap.value(score)
+        u = blend(a, explore)
+        words = two_words(key)
+        classes = jnp.arange(num_classes, dtype=jnp.int32)
+        uniform = classes == uniform_index(words[1], num_classes)
+        drawn = jnp.where(bernoulli(words[0], u), uniform, highest(score))
+        expected = jnp.where(highest(score), 1 - u, 0.0) + u / num_classes
+        return GapPrediction(
+            output=drawn.astype(score.dtype),
+            score=score,
+            prob=jnp.sum(jnp.where(drawn, expected, 0.0)),
+            gap=a,
+            expected=expected,
+            stamp=optimizer.stamp(state),
+        )
+
+    def update(state, x, prediction, feedback, key):
+        del key
+        if isinstance(feedback, Mismatch):
+            if rate is not None and rate == 0:
+                raise ValueError(f"explore must be > 0 where {name} reads Mismatch, got {explore}")
+            prob = jnp.maximum(prediction.prob, jnp.finfo(prediction.prob.dtype).tiny)
+            weight, y = jnp.where(feedback.wrong, 0.0, 1 / prob), prediction.output
+        elif isinstance(feedback, Label):
+            weight, y = jnp.where(feedback.observed, 1.0, 0.0), feedback.value
+            if jnp.shape(y) != (num_classes,):
+                raise ValueError(
+                    f"labels must be unit vectors of shape ({num_classes},), got {jnp.shape(y)}; "
+                    f"structured.multiclass({num_classes}).encode makes them of 1…{num_classes}"
+                )
+        else:
+            raise TypeError(
+                f"{name} reads Mismatch or Label, got {type(feedback).__name__}; "
+                "use oracles.mismatch or oracles.label"
+            )
+        residual = jnp.where(weight > 0, weight * loss.residual(prediction.score, y), 0.0)
+        return optimizer.update(state, residual, x, prediction.stamp)
+
+    return Learner(init, predict, update)
+
+
+def _static(name: str, value: Any) -> float:
+    number = checks.scalar(name, value)
+    if number is None:
+        raise TypeError(f"{name} must be a Python number, got a traced one")
+    return float(number)

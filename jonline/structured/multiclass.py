@@ -1,0 +1,127 @@
+"""Multiclass classification: outputs e_1…e_d, logistic loss, zero-one loss.
+
+Source: arXiv:2502.18709, sections 2.3 and 2.4. Symbols: as in `jonline.structured.space`.
+"""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jonline import checks
+from jonline.draws import two_words, uniform_index
+from jonline.structured.space import (
+    SELF,
+    Constants,
+    Mixture,
+    OutputSpace,
+    check_theta,
+    checked_vertices,
+    fenchel_young,
+)
+
+_LN2 = math.log(2.0)
+
+
+def multiclass(num_classes: int) -> OutputSpace:
+    """The d unit vectors, norm L1, with the logistic loss in base 2.
+
+        mean(theta)_i = 2^theta_i / sum_j 2^theta_j,   S = log2 sum_i 2^theta_i - theta_y,
+        L = [output != y].
+
+    Decoding draws from mean(theta) itself, and the estimate of y from L alone is
+    (1/(d-1) 1 - e_c) L / p(c) for the class c that was played.
+
+    Args:
+      num_classes: d = K >= 2, static.
+
+    Returns:
+      An OutputSpace. `encode` takes labels (N,) in 1…K, or unit vectors (N, K).
+
+    Raises:
+      TypeError, ValueError: if `num_classes` is no Python int >= 2.
+
+    Source: arXiv:2502.18709, section 2.3.
+    Differs: the paper takes the natural logarithm, with which 4 gamma / (lambda nu) = 1 and its
+    bounds are void; in base 2 lambda = 1/ln 2 and 4 gamma / (lambda nu) = ln 2.
+    """
+    checks.at_least("num_classes", num_classes, 2)
+    d = int(num_classes)
+
+    def mean(theta):
+        check_theta(theta, d)
+        return jax.nn.softmax(theta * _LN2)
+
+    def conjugate(theta):
+        check_theta(theta, d)
+        return jax.nn.logsumexp(theta * _LN2) / _LN2
+
+    def nearest(point):
+        return _one_hot(jnp.argmax(point), d)
+
+    def draw_uniform(key):
+        return _one_hot(uniform_index(two_words(key)[0], d), d)
+
+    def dual(mixture, output):
+        # every atom is a unit vector: P is diagonal, and so is its inverse
+        prob = jnp.sum(mixture.weights * jnp.sum(mixture.atoms * output, -1)) + mixture.uniform / d
+        return (1 / (d - 1) - output) / jnp.maximum(prob, jnp.finfo(prob.dtype).tiny)
+
+    return OutputSpace(
+        name="multiclass",
+        dim=d,
+        size=float(d),
+        loss=SELF(1.0 - np.eye(d), np.zeros(d), np.zeros(d), 0.0),
+        constants=multiclass_constants(d),
+        uniform_mean=np.full(d, 1 / d),
+        uniform_second_moment=np.eye(d) / d,
+        mean=mean,
+        surrogate=fenchel_young(conjugate),
+        target=lambda output, y: 1.0 - jnp.sum(output * y),
+        nearest=nearest,
+        gap=lambda output, point: jnp.sum(jnp.abs(output - point)),
+        decompose=lambda point: Mixture(jnp.eye(d), point),
+        draw_uniform=draw_uniform,
+        dual=dual,
+        encode=lambda labels: _encode(labels, d),
+    )
+
+
+def multiclass_constants(num_classes: int) -> Constants:
+    """Returns gamma = 1/2, nu = 2, lambda = 1/ln 2, kappa = 1, omega = d (d - 1 + 1/(d-1)^2).
+
+    omega is tr(V^-1 Q^+ V^-T); the paper bounds it by d^2.
+    """
+    d = num_classes
+    return Constants(0.5, 2.0, 1 / _LN2, 1.0, d * (d - 1 + 1 / (d - 1) ** 2))
+
+
+def multiclass_paper_constants(num_classes: int) -> Constants:
+    """Returns the constants as the paper has them: lambda = 1 (natural logarithm), omega = d^2."""
+    return Constants(0.5, 2.0, 1.0, 1.0, float(num_classes**2))
+
+
+def _one_hot(index, d):
+    return (jnp.arange(d, dtype=jnp.int32) == index).astype(float)
+
+
+def _encode(labels: Any, d: int) -> np.ndarray:
+    array = np.asarray(labels)
+    if array.ndim != 1:
+        return checked_vertices(
+            "multiclass", labels, d, lambda rows: rows.sum(axis=1) == 1, "have exactly one 1"
+        )
+    checks.unmasked("labels", labels)
+    if array.dtype.kind not in "iuf":
+        raise TypeError(
+            f"labels of multiclass must be numbers 1…{d}, got {array.dtype}; "
+            "jonline.data.encode_labels maps yours to that range"
+        )
+    checks.labels(array, d)
+    whole = array.astype(np.int64)
+    bad = np.flatnonzero(whole != array)
+    if bad.size:
+        raise ValueError(f"labels must be whole numbers, got {array[bad[0]]} in row {bad[0]}")
+    return np.eye(d, dtype=np.float32)[whole - 1]
