@@ -66,6 +66,7 @@ def main(arguments: Sequence[str], *, own_process: bool = False) -> int:
             import jonline
 
             jonline.configure(threads=1, host_devices=min(MOST_DEVICES, os.cpu_count() or 1))
+            _join_others()
         options.folder()  # a bad one is found before anything is played
         module.main(options)
     except ModuleNotFoundError as error:
@@ -79,6 +80,20 @@ def main(arguments: Sequence[str], *, own_process: bool = False) -> int:
         print(f"\ninterrupted; {what} was written", file=sys.stderr)  # below a bar
         return INTERRUPTED
     return 0
+
+
+def _join_others() -> None:
+    """Joins the processes that the environment names, or the tasks of a Slurm job step."""
+    import jonline
+
+    named = [os.environ.get(f"JONLINE_{name}") for name in ("COORDINATOR", "PROCESSES", "PROCESS")]
+    coordinator, num_processes, process_id = named
+    if coordinator and num_processes and process_id:
+        jonline.join(coordinator, int(num_processes), int(process_id))
+    elif any(named):
+        raise ValueError("JONLINE_COORDINATOR, JONLINE_PROCESSES, JONLINE_PROCESS: all or none")
+    elif int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1:
+        jonline.join()
 
 
 def _fail(message: str) -> int:

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 import scipy.stats
 import xarray as xr
@@ -169,7 +170,7 @@ def write(
     """
     folder = options.folder()
     print(as_text(table if shown is None else shown))
-    save(folder / "table.csv", partial(_write_csv, table))
+    save(folder / "table.csv", partial(write_csv, table))
     if records is not None:
         save(folder / "records.nc", partial(records.to_netcdf, engine="h5netcdf"))
     if figure is not None:
@@ -181,8 +182,10 @@ def write(
 def save(path: Path, write: Callable[[Path], Any]) -> None:
     """Lets `write` make a file beside `path`, puts it in the place of `path`, and says so.
 
-    Whatever goes wrong, what lies at `path` is whole.
+    Whatever goes wrong, what lies at `path` is whole. Of several processes the first writes.
     """
+    if jax.process_index():
+        return  # of several processes the first writes
     unfinished = path.with_name(f"unfinished-{os.getpid()}-{path.name}")
     try:
         write(unfinished)
@@ -193,7 +196,8 @@ def save(path: Path, write: Callable[[Path], Any]) -> None:
     print(f"wrote {path}")
 
 
-def _write_csv(table: Sequence[Row], path: Path) -> None:
+def write_csv(table: Sequence[Row], path: Path) -> None:
+    """Writes rows of equal columns; for `save`."""
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(table[0]), lineterminator="\n")
         writer.writeheader()

@@ -14,9 +14,11 @@ from jonline import (
     streams,
     structured,
 )
+from jonline.board import NonFinite
 from jonline.core import Delay, Environment, Example, Info, Learner, Stream, step
-from jonline.runtime import configure, environment
-from jonline.sweep import NonFinite, SweepResult, Trace, product_grid, run, sweep, trace
+from jonline.result import SweepResult, load
+from jonline.runtime import configure, environment, join
+from jonline.sweep import Trace, product_grid, run, sweep, trace
 
 __version__ = "0.1.0"
 
@@ -37,6 +39,8 @@ __all__ = [
     "delays",
     "environment",
     "hypotheses",
+    "join",
+    "load",
     "metrics",
     "optimizers",
     "oracles",

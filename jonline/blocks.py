@@ -33,6 +33,13 @@ class Block(NamedTuple):
             slice(self.seed, self.seed + self.seeds),
         )
 
+    def has(self, point: int, seed: int) -> bool:
+        """Whether a run is one of its wanted lanes."""
+        return (
+            self.point <= point < self.point + self.points
+            and self.seed <= seed < self.seed + self.seeds
+        )
+
     def runs(self, lanes: Any) -> np.ndarray:
         """Takes (..., lanes) to (points, seeds, ...), without the padding."""
         values = np.asarray(lanes)

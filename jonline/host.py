@@ -2,7 +2,6 @@
 
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -11,8 +10,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jonline import checks, door, engine
+from jonline import checkpoint, checks, engine, processes
 from jonline.blocks import Block, cut, rounded_up, shape
+from jonline.board import Played, note_bad, of_all_processes, resume, save
 from jonline.engine import WIDTH
 from jonline.rounds import Make, Metrics
 
@@ -54,39 +54,20 @@ class Job(NamedTuple):
         )
 
 
-class NonFinite(NamedTuple):
-    """Where a run first was not finite: its point, seed and window, in a metric or the state."""
-
-    point: int
-    seed: int
-    window: int
-    name: str
-
-
-class Played(NamedTuple):
-    """Results of all blocks on the host, leading axes (points, seeds).
-
-    `non_finite` maps (point, seed) to the first window in which the run was not finite.
-    """
-
-    records: dict[str, np.ndarray]
-    states: Any
-    undelivered: np.ndarray
-    non_finite: dict[tuple[int, int], NonFinite]
-
-
 def play(
     job: Job,
     block: int | None = None,
     devices: Sequence[Any] | None = None,
     windows_per_call: int | None = None,
     progress: bool | None = None,
+    folder: Callable[[Callable[[], tuple[int, int]]], checkpoint.Folder] | None = None,
 ) -> Played:
     """Plays all blocks of a sweep; each device takes the next block when it is done with one.
 
     Args:
       job: the sweep.
       block, devices, windows_per_call, progress: as for `jonline.sweep`.
+      folder: opens the folder of checkpoints, given a function that returns the sides of a block.
 
     Raises:
       ValueError: if an argument is out of range or the records would be too large.
@@ -100,23 +81,30 @@ def play(
         checks.at_least("windows_per_call", windows_per_call, 1)
         fits = windows_per_call <= CAPACITY
         checks.require(fits, "windows_per_call", f"be <= {CAPACITY}", windows_per_call)
-    most = _most_lanes(job, devices) if block is None else 0
-    sides = shape(len(job.keys), job.num_points, block, most)
-    todo = cut(len(job.keys), job.num_points, sides)
-    devices = devices[: len(todo)]
+
+    def sides() -> tuple[int, int]:
+        most = _most_lanes(job, all_devices) if block is None else 0
+        return shape(len(job.keys), job.num_points, block, most)
+
+    all_devices = devices
+    kept = None if folder is None else folder(sides)
+    blocks = cut(len(job.keys), job.num_points, sides() if kept is None else kept.sides)
+    todo = processes.mine(blocks)
+    devices = devices[: max(len(todo), 1)]
     waiting, lock, stop = iter(todo), threading.Lock(), threading.Event()
 
     with _bar(progress, len(todo) * job.num_windows) as tick:
-        board = _board(job, todo[0], devices[0])
+        board = _board(job, blocks[0], devices[0])
         tick(0)
 
         def work(device: Any) -> None:
             while not stop.is_set():
                 with lock:
-                    mine = next(waiting, None)
+                    number, mine = next(waiting, (0, None))
                 if mine is None:
                     return
-                for count in _play_block(job, mine, device, board, windows_per_call):
+                keep = None if kept is None else (kept, number)
+                for count in _play_block(job, mine, device, board, windows_per_call, keep):
                     with lock:
                         tick(count)
                     if stop.is_set():
@@ -132,7 +120,7 @@ def play(
                         done.result()
                 finally:
                     stop.set()
-    return board
+    return of_all_processes(board, blocks)
 
 
 def check_history(num_points: int, num_seeds: int, num_windows: int, num_metrics: int) -> None:
@@ -173,11 +161,20 @@ def _with_settings_of_here(work: Callable[[Any], None]) -> Callable[[Any], None]
 
 
 def _play_block(
-    job: Job, block: Block, device: Any, board: Played, windows_per_call: int | None
+    job: Job,
+    block: Block,
+    device: Any,
+    board: Played,
+    windows_per_call: int | None,
+    keep: tuple[checkpoint.Folder, int] | None,
 ) -> Iterator[int]:
     """Plays one block into the board; yields the number of windows after each call."""
     plan, inputs, carry = _begin(job, block, device)
     first, count = 0, windows_per_call or 1
+    if keep is not None:
+        first, carry = resume(keep, block, board, carry, device)
+        yield first
+    saved_at = time.monotonic()
     while first < job.num_windows:
         last = min(first + count, job.num_windows)
         begin = time.perf_counter()
@@ -187,10 +184,14 @@ def _play_block(
             if name:
                 board.records[name][*block.where, first:last] = mine
             bad = ~np.isfinite(mine) if name else mine > 0
-            _note_bad(job, block, board, name or "state", first, bad)
+            note_bad(board, block, job.grid, job.record_every, name or "state", first, bad)
         if windows_per_call is None:
             seconds = (time.perf_counter() - begin) / (last - first)
             count = int(np.clip(_CALL_SECONDS / max(seconds, 1e-9), 1, CAPACITY))
+        due = last == job.num_windows
+        if keep is not None and (due or time.monotonic() - saved_at >= keep[0].seconds):
+            save(keep, block, board, carry, last)
+            saved_at = time.monotonic()
         yield last - first
         first = last
 
@@ -199,30 +200,6 @@ def _play_block(
 
     store(board.undelivered, carry.num_pending)
     jax.tree.map(store, board.states, carry.state)
-
-
-def _note_bad(
-    job: Job, block: Block, board: Played, name: str, first: int, bad: np.ndarray
-) -> None:
-    """Notes and warns of runs of a block that are not finite; `bad` is (points, seeds, windows)."""
-    new = []
-    for point, seed in np.argwhere(bad.any(axis=-1)):
-        window = first + int(np.argmax(bad[point, seed]))
-        found = NonFinite(block.point + int(point), block.seed + int(seed), window, name)
-        known = board.non_finite.get(found[:2])
-        if known is None or window < known.window:
-            board.non_finite[found[:2]] = found
-            new.append(found)
-    if new:
-        at = door.as_written({name: axis[new[0].point] for name, axis in job.grid.items()})
-        begin = new[0].window * job.record_every
-        warnings.warn(
-            f"{len(new)} runs are not finite in {name!r}, the first at point {new[0].point} {at}, "
-            f"seed {new[0].seed}, in window {new[0].window} (rounds {begin} to "
-            f"{begin + job.record_every - 1}); trace() shows its rounds",
-            RuntimeWarning,
-            stacklevel=2,
-        )
 
 
 def _begin(job: Job, block: Block, device: Any) -> tuple[engine.Plan, tuple[Any, Any, Any], Any]:

@@ -56,6 +56,35 @@ def configure(
             os.environ["XLA_FLAGS"] = f"{flags} {_DETERMINISTIC}".strip()
 
 
+def join(
+    coordinator: str | None = None, num_processes: int | None = None, process_id: int | None = None
+) -> None:
+    """Makes this process one of several that share the blocks of every sweep.
+
+    Call it in each of them, after `configure` and before the first array is made, and then the same
+    sweeps in the same order: each plays its own blocks on its own devices, and all get all results.
+
+    Args:
+      coordinator: "host:port" of process 0, free there.
+      num_processes: P >= 1.
+      process_id: 0…P - 1, of this process.
+        All three None: as Slurm, Open MPI or the cloud's metadata say.
+
+    Raises:
+      TypeError, ValueError: if only some are given, or a number is out of range.
+      RuntimeError: if JAX's backend runs already, or the others do not come.
+    """
+    if coordinator is None and num_processes is None and process_id is None:
+        jax.distributed.initialize()
+        return
+    if coordinator is None or num_processes is None or process_id is None:
+        raise ValueError("coordinator, num_processes and process_id must be given all or none")
+    checks.at_least("num_processes", num_processes, 1)
+    checks.at_least("process_id", process_id, 0)
+    checks.require(process_id < num_processes, "process_id", f"be < {num_processes}", process_id)
+    jax.distributed.initialize(coordinator, num_processes, process_id)
+
+
 def environment() -> dict[str, str]:
     """Returns what can influence bits and speed: versions, devices, flags, kind of keys.
 

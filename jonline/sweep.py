@@ -1,88 +1,18 @@
 """Sweeps: all points of a grid with all seeds, in blocks of lanes, on all local devices."""
 
 import functools
+import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from jonline import checks, door, engine, host
-from jonline.core import ArrayTree, PRNGKey
-from jonline.host import NonFinite
+from jonline import checkpoint as checkpoints
+from jonline import checks, door, engine, host, runtime
+from jonline.core import PRNGKey
+from jonline.result import SweepResult
 from jonline.rounds import Make, Metrics
-
-
-class SweepResult(NamedTuple):
-    """What a sweep measured.
-
-    Attributes:
-      records: name -> (points, seeds, windows): each metric's sum over the rounds of a window,
-        int32 for counts, else float32 (float64 under x64).
-      states: final states, a pytree with leading axes (points, seeds).
-      grid: name -> (points,): the hyperparameters.
-      record_every: rounds of a window.
-      undelivered: (points, seeds) int32: answers still on their way at the end.
-      non_finite: runs that became NaN or infinite, each with the first window in which it shows.
-    """
-
-    records: dict[str, np.ndarray]
-    states: ArrayTree
-    grid: dict[str, np.ndarray]
-    record_every: int
-    undelivered: np.ndarray
-    non_finite: tuple[NonFinite, ...] = ()
-
-    def mean_curve(self, name: str) -> np.ndarray:
-        """Returns the running average over all rounds so far, (points, seeds, windows) float64.
-
-        Raises:
-          ValueError: if there is no metric of that name.
-        """
-        checks.require(name in self.records, "name", f"be one of {[*self.records]}", repr(name))
-        sums = self.records[name]
-        rounds = self.record_every * np.arange(1, sums.shape[-1] + 1, dtype=np.float64)
-        with np.errstate(invalid="ignore"):  # inf - inf in a run that is not finite
-            return np.cumsum(sums, axis=-1, dtype=np.float64) / rounds
-
-    def best(self, name: str) -> int:
-        """Returns the number of the point with the lowest average over all rounds and seeds.
-
-        Points with a run that is not finite are passed over, unless there is no other.
-
-        Raises:
-          ValueError: if there is no metric of that name.
-        """
-        with np.errstate(invalid="ignore"):
-            means = self.mean_curve(name)[..., -1].mean(axis=-1)
-        means[[bad.point for bad in self.non_finite]] = np.inf
-        return int(np.nanargmin(means))
-
-    def to_xarray(self) -> Any:
-        """Returns the records as an `xarray.Dataset` with dimensions point, seed, round.
-
-        `round` is the number of rounds played at the end of each window; the grid's axes are
-        coordinates of `point`. Needs the extra `experiments`.
-        """
-        try:
-            import xarray
-        except ImportError as error:
-            raise ImportError(
-                'to_xarray needs xarray: pip install "jonline[experiments]"'
-            ) from error
-        dims = ("point", "seed", "round")
-        points, seeds = self.undelivered.shape
-        windows = max((sums.shape[-1] for sums in self.records.values()), default=0)
-        coords = {
-            "point": np.arange(points),
-            "seed": np.arange(seeds),
-            "round": self.record_every * np.arange(1, windows + 1),
-        }
-        coords |= {name: ("point", axis) for name, axis in self.grid.items()}
-        variables: dict[str, Any] = {name: (dims, sums) for name, sums in self.records.items()}
-        variables["undelivered"] = (dims[:2], self.undelivered)
-        attrs = {"record_every": self.record_every}
-        return xarray.Dataset(variables, coords=coords, attrs=attrs)
 
 
 class Trace(NamedTuple):
@@ -132,6 +62,8 @@ def sweep(
     devices: Sequence[Any] | None = None,
     windows_per_call: int | None = None,
     progress: bool | None = None,
+    checkpoint: str | os.PathLike | None = None,
+    checkpoint_seconds: float = 60.0,
 ) -> SweepResult:
     """Plays every point of a grid with every seed.
 
@@ -158,6 +90,11 @@ def sweep(
       devices: local devices that share the blocks; by default all of them.
       windows_per_call: windows between two returns to the host; by default about a second's worth.
       progress: show a progress bar (needs the extra `experiments`).
+      checkpoint: a folder, in which the sweep is kept while it runs (needs the extra
+        `checkpoint`). Called again with the same arguments and folder, finished blocks are read
+        from there and others go on where they were, to the same bits; with other arguments it is
+        an error. See docs/large_sweeps.md.
+      checkpoint_seconds: time between two checkpoints of a block, > 0; a block's end is one too.
 
     Returns:
       A SweepResult. Runs that become NaN or infinite are reported in it and by a RuntimeWarning;
@@ -165,9 +102,11 @@ def sweep(
 
     Raises:
       ValueError, TypeError: on bad input, before anything is compiled, with name, rule and value;
-        also if called within jit, vmap or grad.
+        also if called within jit, vmap or grad; if the folder holds another sweep.
+      OSError: if a checkpoint cannot be written; earlier ones are still there.
     """
     checks.at_least("num_seeds", num_seeds, 1)
+    checks.positive("checkpoint_seconds", checkpoint_seconds)
     keys = door.seed_keys(key, num_seeds)
     return _sweep(
         make,
@@ -181,6 +120,8 @@ def sweep(
         devices,
         windows_per_call,
         progress,
+        checkpoint,
+        checkpoint_seconds,
     )
 
 
@@ -265,6 +206,7 @@ def _no_metrics(example, prediction, feedback, state):
 def _sweep(
     make, metrics, grid, data, num_rounds, keys, record_every,
     block=None, devices=None, windows_per_call=None, progress=None,
+    folder: Any = None, seconds=60.0,
 ) -> SweepResult:  # fmt: skip
     num_windows = door.check_rounds(num_rounds, record_every)
     grid, data = door.check_grid(grid), door.check_data(data)
@@ -283,6 +225,26 @@ def _sweep(
         horizon=num_rounds if longest > num_rounds else engine.ENDLESS,
         state_bytes=state_bytes,
     )
-    played = host.play(job, block, devices, windows_per_call, progress)
+
+    def open_folder(sides):
+        entries = checkpoints.fingerprint(
+            {"make": make, "metrics": metrics},
+            {"grid": grid, "keys": keys, "data": data},
+            {"num_rounds": num_rounds, "record_every": record_every}
+            | ({} if block is None else {"block": block}),
+            (devices or jax.local_devices())[0],
+        )
+        return checkpoints.begin(folder, entries, seconds, sides)
+
+    opens = None if folder is None else open_folder
+    played = host.play(job, block, devices, windows_per_call, progress, opens)
     bad = tuple(sorted(played.non_finite.values()))
-    return SweepResult(played.records, played.states, grid, record_every, played.undelivered, bad)
+    return SweepResult(
+        played.records,
+        played.states,
+        grid,
+        record_every,
+        played.undelivered,
+        bad,
+        runtime.environment(),
+    )

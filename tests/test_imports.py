@@ -26,8 +26,12 @@ ENGINE = (
     "rounds",
     "engine",
     "blocks",
+    "checkpoint",
+    "processes",
+    "board",
     "host",
     "door",
+    "result",
     "sweep",
 )
 REQUIRED = ("jax", "jaxlib", "optax", "numpy", "chex")
