@@ -14,6 +14,7 @@ from experiments import dford_exploration as exploration
 from experiments._judges_a import EQUAL, LOGARITHMIC, SMALL
 from experiments._ledger import Claim
 
+TITLE = "DFORD: directional feedback"
 SMOKE = {  # smallest runs that have something for most rows
     "dford_grid": {"datasets": ("bank",)},
     "dford_truncation": {"datasets": ("synthetic",), "budgets": (50,)},

@@ -39,12 +39,12 @@ class Timing(NamedTuple):
 
 
 class Target(NamedTuple):
-    """A bar: the value reached, and those aimed at first and in the end."""
+    """A bar: the value reached, and those aimed at first and in the end; None for no aim."""
 
     name: str
     reached: float
-    first: float
-    ambition: float
+    first: float | None
+    ambition: float | None
     smaller_is_better: bool = False
 
 
@@ -71,9 +71,14 @@ def play_jonline(
     num_seeds: int,
     num_rounds: int,
     record_every: int,
+    *,
+    measure: Any = measure,
     **kwargs,
 ) -> float:
-    """Returns the mean loss of a sweep. A `make` that was passed before is not compiled again."""
+    """Returns the mean loss of a sweep.
+
+    A `make` that was passed before with the same `measure` is not compiled again.
+    """
     result = jonline.sweep(
         make,
         measure,
@@ -116,8 +121,10 @@ def compile_seconds(one: Contestant, timing: Timing) -> float | str:
 
 
 def verdict(bar: Target) -> dict[str, Any]:
-    """Returns the bar as a row, with whether its first value is reached."""
+    """Returns the bar as a row, with whether its first value is reached; blank without an aim."""
     sign = -1 if bar.smaller_is_better else 1
     row = bar._asdict()
     del row["smaller_is_better"]
+    if bar.first is None:
+        return row | {"first": "", "ambition": "", "met": ""}
     return row | {"met": sign * bar.reached >= sign * bar.first}

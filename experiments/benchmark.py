@@ -1,18 +1,21 @@
-"""How fast jonline plays DFORD, beside a NumPy loop and numba kernels, measured in one run.
+"""How fast jonline plays, beside NumPy loops, numba kernels and peers, measured in one run.
 
-The task: DFORD-linear on a table of 20 640 rows and 8 features with 10 labels, rows drawn with
-replacement. A lane is one run of one point with one seed.
+The first task: DFORD-linear on a table of 20 640 rows and 8 features with 10 labels, rows drawn
+with replacement. A lane is one run of one point with one seed.
 
 * NumPy: one run, round by round.
 * numba, single: one run at a time; numba, lanes: all runs side by side, the physical reference.
 * jonline: 1 to 1 200 lanes. "shared" is 24 points x 10 seeds, which share their examples and random
   numbers; "own" is 240 seeds of one point.
 * "kernel 500", "kernel 2000": the same with a kernel, of `_contest_kernel`, over so many terms.
+* "OSP", "subsets", "rankings", "solve": structured prediction, of `_contest_structured`.
+* "OGD", "ODAFTRL", "SOLID": late answers, of `_contest_delay`.
+* "digits": one bandit stream beside river and Vowpal Wabbit, of `_contest_peers`.
 
 Repetitions are interleaved and medians taken; the first call, which compiles, is reported apart.
 One thread is measured in CPU time, two in wall time, and two devices are those of another process:
 with two, XLA's pool has two threads, which slow a single device down. Memory and compile time are
-those of fresh processes. Every contestant's mean loss must beat the best constant label's.
+those of fresh processes. Every contestant's mean loss must beat that of the best constant output.
 `--seeds`, `--key` and `--data` change nothing.
 """
 
@@ -32,7 +35,15 @@ import jax
 import numpy as np
 
 import jonline
-from experiments import _common, _contest_kernel, _reference, _reference_kernel
+from experiments import (
+    _common,
+    _contest_delay,
+    _contest_kernel,
+    _contest_peers,
+    _contest_structured,
+    _reference,
+    _reference_kernel,
+)
 from experiments._contest import (
     Contestant,
     Target,
@@ -55,7 +66,7 @@ class Options(_common.Options):
 
     rounds: int = 50_000
     """Rounds of a jonline or numba call, a multiple of `windows`; NumPy plays a twentieth. With a
-    kernel half of it, and NumPy a tenth."""
+    kernel half of it, and NumPy a tenth; for the other tasks see their modules."""
     windows: int = 10
     """Windows of a jonline call."""
     data: Path | None = None
@@ -160,6 +171,9 @@ def contestants(
         with ThreadPoolExecutor(2) as pool:
             return sum(pool.map(numba_lanes, [lanes_of(24, 10)] * 2)) / 2
 
+    others = _contest_structured.contestants(rounds, smoke=options.smoke)
+    others += _contest_delay.contestants(rounds, smoke=options.smoke)
+    others += _contest_peers.contestants(max(1, rounds // 10), smoke=options.smoke)
     small = [
         entrant("NumPy", 1, numpy_loop, rounds=fewer, compiles=False),
         entrant("numba, single", 10, numba_single),
@@ -167,7 +181,7 @@ def contestants(
         sweep("jonline, 240 lanes, shared", 24, 10),
     ]
     if options.smoke:
-        return small + kernel_rows(50)
+        return small + kernel_rows(50) + others
     return [
         *small,
         entrant("numba, lanes, 2 threads", 480, numba_two, workers=2),
@@ -180,6 +194,7 @@ def contestants(
         sweep("jonline, 1200 lanes", 24, 50, block=240),
         sweep_on_two("jonline, 1200 lanes, 2 devices", 50, block=208),
         *kernel_rows(*_contest_kernel.BARS),
+        *others,
     ]
 
 
@@ -219,7 +234,7 @@ def probe_all(jobs: list[tuple[int, int]], workers: int) -> list[Probe]:
 def targets(
     ns: dict[str, float], wall: dict[str, float], short: Probe, long: Probe
 ) -> list[Target]:
-    """Returns the bars whose contestants were timed."""
+    """Returns the bars, and ratios without one, whose contestants were timed."""
     shared, single, lanes = "jonline, 240 lanes, shared", "numba, single", "numba, lanes"
     bars = [
         Target("240 lanes, shared draws / numba lanes", ns[lanes] / ns[shared], 0.4, 3),
@@ -238,7 +253,8 @@ def targets(
             Target("time per lane, 1200 / 240 lanes", ns[many] / ns[shared], 1.15, 1, True),
             Target("2 devices / 1, of numba's gain by 2 threads", gain / scaling, 0.65, 0.95),
         ]
-    return bars + _contest_kernel.targets(ns)
+    others = (_contest_kernel, _contest_structured, _contest_delay, _contest_peers)
+    return bars + [bar for contest in others for bar in contest.targets(ns)]
 
 
 def main(options: Options) -> None:
@@ -269,6 +285,10 @@ def main(options: Options) -> None:
             "learned": bool(timings[one.name].loss < one.constant),
         }
         for one in entrants
+    ]
+    rows += [
+        dict.fromkeys(rows[0], "") | {"contestant": name, "learned": _contest_peers.MISSING}
+        for name in _contest_peers.missing()
     ]
     folder = _common.write(options, table=rows, figure=draw(ns))
     print("\n" + _common.as_text([verdict(bar) for bar in bars]))

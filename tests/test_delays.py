@@ -20,6 +20,24 @@ from jonline import delays
         (lambda: delays.fixed(1, max_rounds=4.0), TypeError, "max_rounds must be a Python int"),
         (lambda: delays.uniform(-1), ValueError, "max_rounds must be >= 0"),
         (lambda: delays.uniform(2**31 - 1), ValueError, r"max_rounds must be < 2\^31 - 1, got"),
+        (
+            lambda: delays.geometric(0.0, max_rounds=3),
+            ValueError,
+            r"prob must be in \(0, 1\], got 0",
+        ),
+        (lambda: delays.geometric(1.5, max_rounds=3), ValueError, r"prob must be in.*got 1.5"),
+        (lambda: delays.geometric(np.nan, max_rounds=3), ValueError, r"prob must be in.*got nan"),
+        (lambda: delays.geometric("1", max_rounds=3), TypeError, "prob must be a number, got '1'"),
+        (lambda: delays.geometric(0.5, max_rounds=-1), ValueError, "max_rounds must be >= 0"),
+        (lambda: delays.geometric(0.5, max_rounds=2.0), TypeError, "max_rounds must be a Python"),
+        (lambda: delays.heavy_tailed(0.0, max_rounds=3), ValueError, "exponent must be > 0.*got 0"),
+        (
+            lambda: delays.heavy_tailed(np.inf, max_rounds=3),
+            ValueError,
+            "exponent.*finite, got inf",
+        ),
+        (lambda: delays.heavy_tailed([1.0], max_rounds=3), ValueError, "exponent must be a scalar"),
+        (lambda: delays.heavy_tailed(1.0, max_rounds=None), TypeError, "max_rounds must be a Pyth"),
         (lambda: delays.table([0, 1, -2]), ValueError, "got -2 in round 2"),
         (lambda: delays.table([0.5]), TypeError, "delay must be an integer, got float64"),
         (lambda: delays.table([0, 9], max_rounds=3), ValueError, "0…3, got 9 in round 1"),
@@ -51,6 +69,76 @@ def test_uniform_delays_take_every_value_equally_often():
     expected = draws / (bound + 1)
     sigma = np.sqrt(expected * (1 - 1 / (bound + 1)))
     assert np.abs(np.bincount(waits, minlength=bound + 1) - expected).max() < 5 * sigma
+
+
+TAILS = {
+    "geometric, mean 4": (
+        lambda most: delays.geometric(0.2, max_rounds=most),
+        lambda k: 0.8**k,
+    ),
+    "geometric, rare": (
+        lambda most: delays.geometric(1e-3, max_rounds=most),
+        lambda k: 0.999**k,
+    ),
+    "heavy-tailed, no mean": (
+        lambda most: delays.heavy_tailed(0.5, max_rounds=most),
+        lambda k: (1 + k) ** -0.5,
+    ),
+    "heavy-tailed": (
+        lambda most: delays.heavy_tailed(1.5, max_rounds=most),
+        lambda k: (1 + k) ** -1.5,
+    ),
+}
+
+
+def drawn(delay, num=40_000, seed=0):
+    keys = jax.random.split(jax.random.key(seed), num)
+    return np.asarray(jax.jit(jax.vmap(delay.sample, in_axes=(0, None)))(keys, 0))
+
+
+@pytest.mark.parametrize("name", TAILS)
+def test_tail_of_drawn_delays_is_exact(name):
+    build, tail = TAILS[name]
+    most = 40
+    waits = drawn(build(most))
+    assert waits.dtype == np.int32 and waits.min() == 0 and waits.max() == most
+    ks = np.arange(1.0, most + 1)  # P(delay >= 0) = 1, and P(delay >= most) keeps all beyond it
+    expected = tail(ks)
+    seen = np.mean(waits[:, None] >= ks, axis=0)
+    sigma = np.sqrt(expected * (1 - expected) / len(waits))
+    assert np.all(np.abs(seen - expected) < 5 * sigma)
+
+
+def test_extreme_delays_are_cut_and_stay_whole():
+    most = 2**31 - 2
+    for delay in (
+        delays.geometric(1e-12, max_rounds=most),
+        delays.heavy_tailed(1e-3, max_rounds=most),
+    ):
+        waits = drawn(delay, 500)
+        assert waits.dtype == np.int32 and waits.min() >= 0
+        assert waits.max() == 2**30  # the largest that is drawn
+    assert not drawn(delays.geometric(1.0, max_rounds=9), 500).any()
+    assert not drawn(delays.geometric(0.1, max_rounds=0), 500).any()
+    assert not drawn(delays.heavy_tailed(0.1, max_rounds=0), 500).any()
+    # one of 500 delays is 1 or more with probability 1e-27
+    assert not drawn(delays.heavy_tailed(100.0, max_rounds=9), 500).any()
+
+
+def test_shape_of_a_drawn_delay_may_be_traced():
+    def sample(value):
+        keys = jax.random.split(jax.random.key(1), 1000)
+        delay = (
+            delays.geometric(value, max_rounds=9),
+            delays.heavy_tailed(value, max_rounds=9),
+        )
+        return [jax.vmap(one.sample, (0, None))(keys, 0) for one in delay]
+
+    traced = jax.jit(jax.vmap(sample))(jnp.array([0.3, 1.0]))
+    for i, value in enumerate((0.3, 1.0)):
+        for together, alone in zip(traced, sample(value), strict=True):
+            assert np.mean(np.asarray(together[i]) != alone) < 0.01  # a program that rounds apart
+    assert not traced[0][1].any() and traced[1][1].any()
 
 
 def test_table_gives_its_entries():

@@ -5,13 +5,17 @@ import subprocess
 import sys
 from functools import partial
 
+import jax
 import numpy as np
 import pytest
 
 from experiments import _contest, benchmark
 from experiments import _contest_kernel as of_kernel
+from experiments import _contest_peers as of_peers
+from experiments import _contest_structured as of_outputs
 from experiments import _reference as reference
 from experiments import _reference_kernel as kernel_reference
+from experiments import _reference_structured as output_reference
 from experiments.__main__ import HERE
 
 ROUNDS = 1000
@@ -105,6 +109,85 @@ def test_kernel_bars_are_those_of_the_budgets_timed():
     assert of_kernel.targets({}) == []
 
 
+@pytest.mark.parametrize("skip", [False, True])
+def test_references_of_classes_play_the_same_rounds(skip):
+    task = of_outputs.classes(5, 30)
+    args = task.table, task.setting
+    loop = [output_reference.classes_numpy(*args, k, ROUNDS, skip=skip) for k in range(4)]
+    played = output_reference.classes_numba(*args, 4, ROUNDS, skip=skip)
+    # float64 against float32: a uniform number may fall on the other side of a sum of P
+    np.testing.assert_allclose(played, loop, atol=0.01)
+
+
+def test_jonline_learns_classes_as_the_references_do():
+    task, num_seeds = of_outputs.classes(5, 30), of_outputs.SEEDS
+    theirs = output_reference.classes_numba(task.table, task.setting, 200, ROUNDS)
+    ours = of_outputs.sweeper(task, ROUNDS).play()
+    error = np.sqrt(theirs.var(ddof=1) * (1 / num_seeds + 1 / 200))
+    assert abs(ours - theirs.mean()) < 5 * error
+    assert theirs.mean() + 5 * error < task.constant
+
+
+SMALL = {
+    "subsets": (of_outputs.subsets(6, 2), output_reference.subsets(6, 2)),
+    "rankings": (of_outputs.rankings(3), output_reference.rankings(3)),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_reference_space_means_and_decomposes_as_jonline_does(name):
+    space, theirs = SMALL[name][0].space, SMALL[name][1]
+    scores = 2 * np.random.default_rng(0).standard_normal((50, space.dim)).astype(np.float32)
+    ours = jax.jit(jax.vmap(space.mean))(scores)
+    for theta, point in zip(scores, ours, strict=True):
+        mean = theirs.mean(theta.astype(float))
+        np.testing.assert_allclose(mean, point, atol=1e-5)  # Sinkhorn ends at 1e-6
+        atoms, weights = theirs.decompose(mean)
+        np.testing.assert_allclose(weights @ atoms, mean, atol=1e-5)
+        assert {*map(int, atoms.sum(axis=1))} == {int(theirs.nearest(mean).sum())}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_jonline_learns_outputs_as_the_reference_does(name):
+    task, space = SMALL[name]
+    args = space, task.table, task.setting
+    theirs = np.asarray([output_reference.outputs_numpy(*args, k, 300) for k in range(8)])
+    ours = of_outputs.sweeper(task, 300).play()
+    error = np.sqrt(theirs.var(ddof=1) * (1 / 8 + 1 / of_outputs.SEEDS))
+    assert abs(ours - theirs.mean()) < 5 * error
+    assert max(ours, theirs.mean()) < task.constant
+
+
+def test_peers_learn_the_stream():
+    x, y = of_peers.make_stream(1500)
+    constant = 1 - np.bincount(y).max() / len(y)
+    for package, player in (
+        ("river", of_peers.river_player),
+        ("vowpalwabbit", of_peers.vowpal_player),
+    ):
+        pytest.importorskip(package)
+        assert player(x, y)() < constant - 0.2
+
+
+def test_peer_that_is_not_installed_is_left_out_and_named(monkeypatch):
+    monkeypatch.setattr(of_peers, "find_spec", lambda module: None)
+    assert of_peers.missing() == ["river, digits", "Vowpal Wabbit, digits"]
+    names = [one.name for one in of_peers.contestants(50, smoke=False)]
+    assert len(names) == 4 and all(name.startswith("jonline") for name in names)
+
+
+def test_ratio_without_an_aim_has_no_verdict():
+    ns = {"NumPy, subsets": 8.0, "jonline, subsets": 2.0}
+    (ratio,) = of_outputs.targets(ns)
+    assert _contest.verdict(ratio) == {
+        "name": "subsets / NumPy",
+        "reached": 4.0,
+        "first": "",
+        "ambition": "",
+        "met": "",
+    }
+
+
 def test_first_call_is_blank_where_nothing_compiles():
     timing = _contest.Timing(1.5, [0.5], [0.5], 0.0)
     one = _contest.Contestant("compiled", 1, 1, 1, 1.0, lambda: 0.0)
@@ -124,6 +207,7 @@ def test_smoke_run_writes_contestants_and_targets(tmp_path):
     assert done.returncode == 0, done.stderr
     report = json.loads((tmp_path / "benchmark.json").read_text("utf-8"))
     names = {"NumPy", "numba, lanes", "jonline, 240 lanes, shared", "jonline, ring, kernel 50"}
+    names |= {"jonline, OSP K=10", "pinv, solve", "jonline, semi-bandit, digits, 20 lanes"}
     assert names <= set(report["contestants"])
     assert all(target["reached"] == target["reached"] for target in report["targets"])
     assert report["provenance"]["environment"]["NPROC"] == "1"
