@@ -1,5 +1,6 @@
-"""A data set that comes inside an installed package, so that nothing has to be fetched."""
+"""Data sets that come inside an installed package, so that nothing has to be fetched."""
 
+import gzip
 import hashlib
 from importlib import resources
 
@@ -14,12 +15,55 @@ def lev() -> data.Dataset:
     import skordinal.datasets
 
     bunch = skordinal.datasets.load_lev()
-    content = (resources.files(bunch.data_module) / bunch.filename).read_bytes()
     source = data.Provenance(
         origin="https://waikato.github.io/weka-wiki/datasets/",
         terms="none stated by the origin",
-        sha256=hashlib.sha256(content).hexdigest(),
+        sha256=_digest(bunch.data_module, bunch.filename),
         task="features standardised; overall rating, stored as 0..4, as labels 1..5",
     )
     x = data.standardise(bunch.data)
     return data.from_arrays(x, bunch.target + 1, bunch.n_classes, name="lev", provenance=source)
+
+
+def digits() -> data.Dataset:
+    """Returns 1797 images of handwritten digits: 8 x 8 pixels (N, 64) / 16; digits 0…9 as 1…10.
+
+    Source: the test part of UCI's "Optical Recognition of Handwritten Digits", in scikit-learn.
+    """
+    import sklearn.datasets
+
+    bunch = sklearn.datasets.load_digits()
+    source = data.Provenance(
+        origin="https://archive.ics.uci.edu/dataset/80/optical+recognition+of+handwritten+digits",
+        terms="CC BY 4.0",
+        sha256=_digest("sklearn.datasets.data", "digits.csv.gz"),
+        task="pixels, 0..16, divided by 16; digits 0..9 as labels 1..10",
+    )
+    x = data.divided(bunch.data, 16)
+    return data.from_arrays(x, bunch.target + 1, 10, name="digits", provenance=source)
+
+
+def breast_cancer() -> data.Dataset:
+    """Returns 569 tumours: 30 features of cell nuclei (N, 30), standardised; malignant is +1.
+
+    Source: UCI's "Breast Cancer Wisconsin (Diagnostic)", in scikit-learn.
+    """
+    import sklearn.datasets
+
+    bunch = sklearn.datasets.load_breast_cancer()
+    source = data.Provenance(
+        origin="https://archive.ics.uci.edu/dataset/17/breast+cancer+wisconsin+diagnostic",
+        terms="CC BY 4.0",
+        sha256=_digest(bunch.data_module, bunch.filename),
+        task="features standardised; malignant as +1, benign as -1",
+    )
+    malignant = bunch.target == list(bunch.target_names).index("malignant")
+    x, y = data.standardise(bunch.data), 2 * malignant.astype(int) - 1
+    return data.from_arrays(x, y, name="breast_cancer", provenance=source)
+
+
+def _digest(package: str, filename: str) -> str:
+    """Returns the SHA-256 of the uncompressed content of a file of a package."""
+    content = (resources.files(package) / filename).read_bytes()
+    content = gzip.decompress(content) if filename.endswith(".gz") else content
+    return hashlib.sha256(content).hexdigest()

@@ -12,15 +12,28 @@ import dataclasses
 import importlib
 import json
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, Literal
 
 import xarray as xr
 
-from experiments import _claims_a, _common, _ledger
+from experiments import _claims_a, _claims_b, _claims_c, _common, _ledger
 
-CLAIMS = _claims_a.CLAIMS
-SMOKE = _claims_a.SMOKE
-NEEDED = tuple(sorted({name for claim in CLAIMS for name in claim.needs}))
+Paper = Literal["dford", "osp", "reject"]
+PAPERS: dict[Paper, ModuleType] = {"dford": _claims_a, "osp": _claims_b, "reject": _claims_c}
+NOTES = {
+    "dford": "arXiv:2512.19550. Differences are in classes. EachMovie was withdrawn by its owner: "
+    "rows about it alone are not judged, and where a row judges all eight data sets MovieLens "
+    "stands for it. MSLR Web 10K is a sample of 5 000 rows where a row says `mslr_sample`.",
+    "osp": "arXiv:2502.18709. The paper does not print the rates of exploration that it played. A "
+    "claim about results has a row for each of three rules: `theory` is the theory's formula, cut "
+    "at 1, where every output is drawn uniformly; `unit` the same with B = Cx = 1; `grid` the best "
+    "of a few rates, for every method its own. Where all that is compared is uniform, nothing is "
+    "judged.",
+    "reject": "arXiv:1906.06166. Differences are in the mean risk, or in fractions of all rounds; "
+    "intervals are 95 % over all that a row compares (Bonferroni). Gisette was not at hand: its "
+    "rows are not judged, and say what holds on the digits that it was made of.",
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -29,6 +42,9 @@ class Options(_common.Options):
 
     results: Path = Path("results")
     """Folder that holds the results of the experiments, each in a folder of its name."""
+    papers: tuple[Paper, ...] = tuple(PAPERS)
+    """Papers whose claims to judge: dford is arXiv:2512.19550, osp arXiv:2502.18709, reject
+    arXiv:1906.06166."""
     data: Path | None = None
     """Folder with the data files of a smoke run, which else makes them up; it changes nothing where
     the ledger is read from results."""
@@ -37,30 +53,40 @@ class Options(_common.Options):
 def main(options: Options) -> None:
     """Judges every claim; writes the ledger."""
     results = play(options) if options.smoke else options.results
-    records, sources = read(results)
+    records, sources = read(results, options.papers)
     smoke = [name for name, source in sources.items() if source["arguments"]["smoke"]]
     notes = {name: other_protocol(name, source["arguments"]) for name, source in sources.items()}
-    rows = [row(claim, _ledger.settle(claim, records, smoke), notes) for claim in CLAIMS]
+    parts = {
+        paper: [
+            row(claim, _ledger.settle(claim, records, smoke), notes)
+            for claim in PAPERS[paper].CLAIMS
+        ]
+        for paper in options.papers
+    }
+    rows = [one for part in parts.values() for one in part]
     shown = [{name: one[name] for name in ("id", "verdict", "claim")} for one in rows]
     folder = _common.write(options, table=rows, shown=shown)
     _common.dump(folder / "claims.json", {"sources": sources, "claims": rows})
-    page = as_markdown(rows, sources)
+    page = as_markdown(parts, sources)
     _common.save(folder / "claims.md", lambda to: to.write_text(page, "utf-8"))
 
 
 def play(options: Options) -> Path:
     """Plays tiny versions of the experiments into the folder of the results; returns it."""
-    for name, few in SMOKE.items():
+    small = {name: few for paper in options.papers for name, few in PAPERS[paper].SMOKE.items()}
+    for name, few in small.items():
         module = importlib.import_module(f"experiments.{name}")
         shared = {"smoke": True, "key": options.key, "data": options.data}
         module.main(module.Options(out=options.folder() / name, **shared, **few))
     return options.folder()
 
 
-def read(results: Path) -> tuple[dict[str, xr.Dataset], dict[str, dict[str, Any]]]:
+def read(
+    results: Path, papers: tuple[Paper, ...]
+) -> tuple[dict[str, xr.Dataset], dict[str, dict[str, Any]]]:
     """Returns the records and the provenance of every experiment that left them."""
     records, sources = {}, {}
-    for name in NEEDED:
+    for name in sorted({name for one in papers for c in PAPERS[one].CLAIMS for name in c.needs}):
         folder = results / name
         if not (folder / "records.nc").exists() or not (folder / "provenance.json").exists():
             continue
@@ -96,10 +122,10 @@ def row(claim: _ledger.Claim, verdict: _ledger.Verdict, notes: dict[str, str]) -
     }
 
 
-def as_markdown(rows: list[dict[str, str]], sources: dict[str, dict[str, Any]]) -> str:
-    """Returns the ledger as a page: counts, where the numbers come from, a table."""
-    verdicts = [one["verdict"] for one in rows]
-    counts = (_ledger.HOLDS, _ledger.FAILS, _ledger.UNTESTED)
+def as_markdown(
+    parts: dict[Paper, list[dict[str, str]]], sources: dict[str, dict[str, Any]]
+) -> str:
+    """Returns the ledger as a page: where the numbers come from; counts and a table by paper."""
     origin = [
         {
             "experiment": name,
@@ -112,17 +138,21 @@ def as_markdown(rows: list[dict[str, str]], sources: dict[str, dict[str, Any]]) 
         }
         for name, source in sources.items()
     ]
-    parts = [
+    page = [
         "# What the papers claim, and what was found",
-        "; ".join(f"{count}: {verdicts.count(count)}" for count in counts) + ".",
-        "Intervals are 95 % over seeds unless a row says otherwise; differences are in classes. "
-        "EachMovie was withdrawn by its owner: rows about it alone are not judged, and where a row "
-        "judges all eight data sets MovieLens stands for it. MSLR Web 10K is a sample of 5 000 "
-        "rows where a row says `mslr_sample`.",
+        "Intervals are 95 % over seeds unless a row says otherwise.",
         _table(origin) if origin else "No results were found.",
-        _table(rows),
     ]
-    return "\n\n".join(parts) + "\n"
+    for paper, rows in parts.items():
+        verdicts = [one["verdict"] for one in rows]
+        counts = (_ledger.HOLDS, _ledger.FAILS, _ledger.UNTESTED)
+        page += [
+            f"## {PAPERS[paper].TITLE}",
+            "; ".join(f"{count}: {verdicts.count(count)}" for count in counts) + ".",
+            NOTES[paper],
+            _table(rows),
+        ]
+    return "\n\n".join(page) + "\n"
 
 
 def _table(rows: list[dict[str, Any]]) -> str:

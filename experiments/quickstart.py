@@ -12,6 +12,11 @@ Hearing less can win here. No threshold model fits these ratings, and PRank, whi
 label, moves its model in half of the rounds; PRIL, and DFORD with explore >= 0.6, do in a fifth.
 So PRank's model is shaken most, though its average over the second half of a run is as good as
 theirs. With labels that a threshold model fits, on the same features, PRank has the lowest loss.
+
+A third panel has classes without order: which of ten digits is it, by OSP that is told the digit,
+and by OSP that is told only right or wrong. A fourth has tumours, malignant or not, by DSAL, which
+may reject and asks for the labels it wants, and by DSOL, which is told every label. Both data sets
+come inside scikit-learn.
 """
 
 import dataclasses
@@ -22,8 +27,14 @@ import jax
 import numpy as np
 
 import jonline
-from experiments import _common, _packaged
-from jonline import checks, hypotheses, metrics, oracles, ordinal, streams
+from experiments import _common, _packaged, _protocol, _reject, _structured
+from jonline import checks, hypotheses, metrics, oracles, ordinal, streams, structured
+
+DIGITS = {  # methods on the digits, and what they hear
+    _structured.INVERSE_WEIGHTED: "right or wrong",
+    _structured.LABELS: "the digit",
+}
+REJECT = {"step_size": 0.1, "slope": 1.0}  # of DSAL and DSOL on the tumours
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -42,6 +53,10 @@ class Options(_common.Options):
     """Weights of the exploring part of DFORD's draw, each in [0, 1]."""
     clip: float = 10.0
     """Bound on the norm of DFORD's gradients, > 0."""
+    diameter: float = 10.0
+    """B > 0 of OSP: of its step sizes, and of its exploration B sqrt(K / T)."""
+    cost: float = 0.1
+    """d of DSAL and DSOL, cost of a rejection, in (0, 0.5); a wrong label costs 1."""
 
     def __post_init__(self):
         super().__post_init__()
@@ -50,6 +65,8 @@ class Options(_common.Options):
         for explore in self.explore:
             checks.probability("--explore", explore)
         checks.require(self.clip > 0, "--clip", "be > 0", self.clip)
+        checks.positive("--diameter", self.diameter)
+        checks.require(0 < self.cost < 0.5, "--cost", "be in (0, 0.5)", self.cost)
 
 
 def make_dford(point, data, *, clip: float):
@@ -79,7 +96,7 @@ def make_pril(point, data):
 
 
 def main(options: Options) -> None:
-    """Plays the three sweeps; writes records, table and figure."""
+    """Plays the sweeps; writes records, table and figure."""
     options = options.capped()
     data = _packaged.lev()
     regs = jonline.product_grid(reg=np.asarray(options.reg))
@@ -105,19 +122,65 @@ def main(options: Options) -> None:
         )
         for name, (make, grid) in sweeps.items()
     }
+    images = _packaged.digits()
+    digits = play_digits(options, images)
+    tumours = _packaged.breast_cancer()
+    rejecting = play_tumours(options, tumours)
     rows = table(results)
-    _common.write(
+    folder = _common.write(
         options,
         table=rows,
         shown=[row for row in rows if row["reg"] == rows[0]["reg"]],
-        figure=draw(options, results, data),
+        figure=draw(options, (results, data), (digits, images), (rejecting, tumours)),
         records=_common.records(results),
-        checksums={data.name: data.provenance.sha256},
+        checksums={one.name: one.provenance.sha256 for one in (data, images, tumours)},
     )
+    for name, played in (("digits", digits), ("tumours", rejecting)):
+        to_netcdf = partial(_common.records(played).to_netcdf, engine="h5netcdf")
+        _common.save(folder / f"{name}.nc", to_netcdf)
     print(f"shown: reg = {rows[0]['reg']}; table.csv has every value of reg")
     print(
         "hearing less can win here: no threshold model fits these ratings, and PRank, which hears "
         "every label, moves its model most often (more in --help)"
+    )
+
+
+def play_digits(options: Options, images) -> dict[str, jonline.SweepResult]:
+    """Returns what OSP made of the digits, by method."""
+    space = structured.multiclass(images.num_classes)
+    vertices = dataclasses.replace(images, y=space.encode(images.y), num_classes=None)
+    played = {}
+    for name in DIGITS:
+        rate = _structured.rates(
+            name, space, diameter=options.diameter, radius=1.0, num_rounds=options.rounds
+        )[0]
+        played[name] = _structured.sweep(
+            options,
+            name,
+            space,
+            {"explore": rate.explore},
+            vertices,
+            num_features=images.x.shape[1],
+            diameter=options.diameter,
+            stream=lambda point, table: streams.resample(table),
+        )
+    return _protocol.play_all(played)
+
+
+def play_tumours(options: Options, tumours) -> dict[str, jonline.SweepResult]:
+    """Returns what DSAL and DSOL made of the tumours."""
+    point = jonline.product_grid(cost=options.cost, **REJECT)
+    return _protocol.play_all(
+        {
+            name: _reject.sweep(
+                options,
+                partial(_reject.make, name=name, num_rounds=options.rounds),
+                point,
+                tumours,
+                seeds=options.seeds,
+            )
+            for name in (_reject.DSAL, _reject.DSOL)
+        }
     )
 
 
@@ -145,9 +208,16 @@ def table(results) -> list[dict]:
     return rows
 
 
-def draw(options: Options, results, data):
-    """Returns the figure: curves over the rounds, and the end of each over `explore`."""
-    figure, (left, right) = _common.new_figure(ncols=2, figsize=(10.5, 4.4), sharey=True)
+def draw(options: Options, ratings, of_digits, of_tumours):
+    """Returns the figure: the ratings over the rounds and over `explore`; digits; tumours.
+
+    Each of the three is what was played, and its data.
+    """
+    (results, data), (digits, images), (rejecting, tumours) = ratings, of_digits, of_tumours
+    figure, panels = _common.new_figure(nrows=2, ncols=2, figsize=(11, 8.6))
+    left, right, last, fourth = panels.flat
+    right.sharey(left)
+    right.tick_params(labelleft=False)
     dford = results["DFORD"]
     rounds = dford.record_every * np.arange(1, options.windows + 1)
     loss = {name: result.mean_curve("loss") for name, result in results.items()}
@@ -183,6 +253,10 @@ def draw(options: Options, results, data):
             color=_common.COLOURS[2 + k % 4],
             label=f"DFORD, reg = {reg:g}",
         )
+    for (name, heard), colour in zip(DIGITS.items(), _common.COLOURS, strict=False):
+        errors = digits[name].mean_curve("zero_one")[0]
+        _common.plot_curve(last, rounds, errors, colour=colour, label=f"OSP: hears {heard}")
+    draw_tumours(fourth, rounds, rejecting, options.cost)
     left.set(
         xscale="log",
         xlabel="round",
@@ -190,7 +264,32 @@ def draw(options: Options, results, data):
         title=f"Learning curves, {options.seeds} seeds, 95 % intervals",
     )
     right.set(xlabel="explore", title=f"After {options.rounds:,} rounds")
-    for panel in (left, right):
+    last.set(
+        xscale="log",
+        ylim=(0, 1),
+        xlabel="round",
+        ylabel="error rate so far",
+        title=f"OSP: which of ten digits is it? {len(images.y)} images",
+    )
+    fourth.set_title(f"Malignant, benign, or rejected? {len(tumours.y)} tumours")
+    for panel in panels.flat:
         panel.legend(frameon=False, fontsize=8)
-    figure.suptitle(f"Lecturer ratings ({data.name}): {len(labels)} rows, K = {data.num_classes}")
+    figure.suptitle(
+        f"Above, lecturer ratings ({data.name}): {len(labels)} rows, K = {data.num_classes}"
+    )
     return figure
+
+
+def draw_tumours(panel, rounds, rejecting: dict[str, jonline.SweepResult], cost: float) -> None:
+    """Draws the risks of DSAL and DSOL, and how many labels DSAL asked for."""
+    for (name, result), colour in zip(rejecting.items(), _common.COLOURS, strict=False):
+        asked, wrong, rejected = (
+            result.mean_curve(of)[0] for of in ("asked", "misclassified", "rejected")
+        )
+        rule = "asks for what it wants" if name == _reject.DSAL else "hears every label"
+        label = f"{name}: {rule}; risk"
+        _common.plot_curve(panel, rounds, wrong + cost * rejected, colour=colour, label=label)
+        if name == _reject.DSAL:
+            label = f"{name}: fraction of labels asked for"
+            _common.plot_curve(panel, rounds, asked, colour=colour, label=label, linestyle="--")
+    panel.set(xscale="log", yscale="log", xlabel="round", ylabel="average so far")

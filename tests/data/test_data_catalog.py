@@ -23,6 +23,7 @@ from jonline.data import (
     movielens,
     standardise,
     telemonitoring,
+    unit_indicators,
 )
 from jonline.data.ratings import one_user
 from jonline.structured import multiclass
@@ -44,6 +45,11 @@ SHAPES = {  # name: (rows, features, K, rows of each class)
     "mnist_test": (10000, 784, 10, [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]),
     "lambdarank": (3005, 300, 5, [645, 1211, 858, 222, 69]),
     "lambdarank_test": (768, 300, 5, [206, 256, 252, 44, 10]),
+    "phishing": (11055, 30, None, [4898, 6157]),
+    "svmguide1": (3089, 4, None, [1089, 2000]),
+    "svmguide1_test": (4000, 4, None, [2000, 2000]),
+    "mnist_4_9": (11791, 784, None, [5842, 5949]),
+    "mnist_4_9_test": (1991, 784, None, [982, 1009]),
 }
 
 
@@ -99,6 +105,28 @@ def _graded(num_queries):
     return "".join(lines).encode(), b"5\n" * num_queries
 
 
+def _phishing():
+    """30 features, 8 of three values and 22 of two, all of them within the first three rows."""
+    names = [f"@attribute a{i} {{ -1, 0, 1 }}" for i in range(30)]
+    rows = [
+        ",".join(map(str, [*[value] * 8, *[max(value, 0)] * 22, sign]))
+        for value, sign in ((1, -1), (-1, 1), (0, -1), (1, 1))
+    ]
+    return "\n".join(
+        ["@relation toy", *names, "@attribute Result { -1, 1 }", "@data", *rows, ""]
+    ).encode()
+
+
+def _guide(num_rows):
+    return "".join(f"{t % 2} 1:{t}.5 4:2\n" for t in range(num_rows)).encode()
+
+
+def _gisette(num_rows):
+    rows = np.random.default_rng(4).integers(0, 1000, (num_rows, 5000))
+    data = "".join(" ".join(map(str, row)) + " \n" for row in rows)
+    return data.encode(), "".join(f"{1 - 2 * (t % 2)}\n" for t in range(num_rows)).encode()
+
+
 @cache
 def _small_files():
     """The contents of an entry's files, by its name."""
@@ -119,6 +147,13 @@ def _small_files():
         "mnist_test": _images(10),
         "lambdarank": _graded(4),
         "lambdarank_test": _graded(3),
+        "phishing": (_phishing(),),
+        "svmguide1": (_guide(6),),
+        "svmguide1_test": (_guide(4),),
+        "gisette": _gisette(4),
+        "gisette_valid": _gisette(2),
+        "mnist_4_9": _images(20),
+        "mnist_4_9_test": _images(10),
     }
 
 
@@ -168,7 +203,8 @@ def real(monkeypatch):
 def _check(data, entry):
     x, y = np.asarray(data.x), np.asarray(data.y)
     assert data.name == entry.name and data.num_classes == entry.num_classes
-    assert np.isfinite(x).all() and y.min() >= 1 and y.max() <= data.num_classes
+    labels = range(1, data.num_classes + 1) if data.num_classes else (-1, 1)
+    assert np.isfinite(x).all() and set(y.tolist()) <= set(labels)
     if entry.scale is standardise:
         np.testing.assert_allclose(x.mean(0), 0, atol=1e-4)  # float32 sums over the rows
     provenance = data.provenance
@@ -193,7 +229,11 @@ def test_entry_loads_from_real_files(real, name):
     assert data.x.shape == (num_rows, num_features) and data.num_classes == num_classes
     assert data.provenance.sha256 == " ".join(file.sha256 for file in _files(ENTRIES[name]))
     if counts:
-        np.testing.assert_array_equal(np.bincount(data.y)[1:], counts)
+        labels, found = np.unique(data.y, return_counts=True)
+        np.testing.assert_array_equal(
+            labels, np.arange(1, num_classes + 1) if num_classes else [-1, 1]
+        )
+        np.testing.assert_array_equal(found, counts)
 
 
 def test_real_targets_without_ties_are_cut_into_equal_classes(real):
@@ -257,6 +297,47 @@ def test_entry_of_two_files_needs_both(small):
     entry = catalog.ENTRIES["mnist"]._replace(more=(file,))
     with pytest.raises(FileNotFoundError, match="train-labels-idx1-ubyte is not in"):
         load_entry(entry, small)
+
+
+def test_fours_and_nines_stand_in_for_gisette_and_say_so(small):
+    data, whole = load("mnist_4_9", small), load("mnist", small)
+    np.testing.assert_array_equal(data.y, [-1, 1, -1, 1])
+    np.testing.assert_array_equal(data.x, np.asarray(whole.x)[[4, 9, 14, 19]])
+    assert data.name == "mnist_4_9" and "stand-in for Gisette" in data.provenance.task
+    assert data.provenance.sha256 == whole.provenance.sha256
+
+
+def test_gisette_is_read_from_its_two_files_or_from_their_archive(small, tmp_path_factory):
+    data = load("gisette", small)
+    assert data.x.shape == (4, 5000)
+    numbers, _ = _small_files()["gisette"]
+    expected = np.array(numbers.split(), float).reshape(4, 5000)
+    np.testing.assert_array_equal(data.x, np.float32(expected) / np.float32(999))
+    np.testing.assert_array_equal(data.y, [1, -1, 1, -1])
+    folder = tmp_path_factory.mktemp("archive")
+    with zipfile.ZipFile(folder / "gisette.zip", "w") as archive:
+        for kind, content in zip(("data", "labels"), _small_files()["gisette"], strict=True):
+            archive.writestr(f"GISETTE/gisette_train.{kind}", content)
+    np.testing.assert_array_equal(load("gisette", folder).x, data.x)
+
+
+def test_phishing_has_libsvms_form(small):
+    """New pairs of feature and value are numbered row by row, as LIBSVM's file has them."""
+    raw = np.asarray(load("phishing", small).x)
+    data = load("phishing", small, scale=unit_indicators)
+    code, expected = {}, np.zeros((4, 68))
+    for t, row in enumerate(raw):
+        for pair in enumerate(row):
+            expected[t, code.setdefault(pair, len(code))] = 1 / np.sqrt(30)
+    assert len(code) == 68
+    np.testing.assert_allclose(data.x, expected, rtol=1e-6)  # float32
+    assert "unit_indicators" in data.provenance.task
+
+
+def test_real_phishing_has_the_68_columns_of_libsvms_form(real):
+    x = np.asarray(load("phishing", real, scale=unit_indicators).x)
+    assert x.shape == (11055, 68)
+    np.testing.assert_allclose(np.sum(x**2, axis=1), 1, rtol=1e-5)  # 30 float32 terms
 
 
 def test_rankings_are_made_of_both_parts_of_the_example(small):

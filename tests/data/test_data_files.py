@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from jonline.data import read_arff, read_csv, read_libsvm
+from jonline.data import read_arff, read_csv, read_libsvm, read_numbers
 from jonline.data.ratings import one_user
 
 CSV = b"sex,size,rings\r\nM,1.5,3\r\nF,3.38e-005,8\r\n\r\nI,,12\r\n"
@@ -113,6 +113,20 @@ def test_missing_package_names_the_extra(monkeypatch, module, read, package):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=rf'{package}; .*pip install "jonline\[data\]"'):
         read(b"")
+
+
+def test_numbers_and_labels_come_from_two_files():
+    table = read_numbers(b"0 550 999 \r\n1 2 3\n\n", b"1\n-1\n")
+    np.testing.assert_array_equal(table.x, [[0, 550, 999], [1, 2, 3]])
+    assert table.y.tolist() == [1, -1]
+    for content, labels, message in (
+        (b"1 2\n3\n", b"1\n1\n", "row 1 has 1 numbers, expected 2"),
+        (b"1 2\n", b"1\n1\n", "1 rows and 2 labels"),
+        (b"\n", b"", "0 rows and 0 labels"),
+        (b"1 x\n", b"1\n", "could not convert"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read_numbers(content, labels)
 
 
 RATINGS = b"""user,film,rating,time
