@@ -109,7 +109,7 @@ def _pseudo_inverse_rate(space, diameter, radius, num_rounds):
 
 def _gaptron_rate(space, diameter, radius, num_rounds):
     return structured.gaptron_rate(
-        space.dim, radius=radius, diameter=diameter / 2, num_rounds=num_rounds
+        space.dim, radius=radius, diameter=diameter, num_rounds=num_rounds
     )
 
 

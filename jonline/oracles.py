@@ -289,8 +289,10 @@ def _label_noise(num_classes: int | None, noise: Any) -> Callable[[Array, PRNGKe
         raise ValueError("num_classes must be given with noise, since it is the range of labels")
 
     def replace(y, key):
+        if jnp.shape(y) != ():
+            raise ValueError(f"noise replaces labels 1…{num_classes}, got one of {jnp.shape(y)}")
         k_hit, k_new = jax.random.split(key)
-        new = jax.random.randint(k_new, jnp.shape(y), 1, num_classes + 1, jnp.int32)
+        new = jax.random.randint(k_new, (), 1, num_classes + 1, jnp.int32)
         return jnp.where(jax.random.uniform(k_hit) < noise, new, y)
 
     return replace

@@ -162,6 +162,24 @@ def test_solid_is_the_papers_recursion_under_delays_that_vary():
     assert sum(seen) == taus.sum()  # the effective delays add up to the delays
 
 
+def test_solid_takes_a_bound_on_the_delay_whose_square_no_int32_holds():
+    most, bound = 50_000, 2.0
+
+    def model(gradient_bound, max_delay):
+        optimizer = optimizers.solid_ogd(B, gradient_bound=gradient_bound, max_delay=max_delay)
+        state = optimizer.init(jnp.zeros((1, 1)))
+        new = optimizer.update(state, jnp.ones(1), jnp.ones(1), optimizer.stamp(state))
+        return optimizer.params(new)
+
+    want = -B / np.sqrt(2 * (1 + bound**2 * most * (most + 1.0)))
+    for W in (
+        model(bound, most),
+        model(jnp.float32(bound), most),
+        jax.jit(model)(jnp.float32(bound), jnp.int32(most)),
+    ):
+        np.testing.assert_allclose(W, [[want]], rtol=1e-6)
+
+
 def test_undelayed_solid_is_adaptive_ogd():
     residuals, xs = gradients(4)
     played = play(optimizers.solid_ogd(B, gradient_bound=5.0, max_delay=0), residuals, xs, 0)[0]

@@ -244,3 +244,9 @@ def test_bad_arguments_are_named():
         oracles.loss(3)
     with pytest.raises(ValueError, match="noise must be >= 0 and finite, got -1.0"):
         oracles.loss(_weighed, noise=-1.0)
+
+
+def test_noise_for_labels_that_are_numbers_refuses_a_vertex():
+    oracle = oracles.label(num_classes=3, noise=1.0)
+    with pytest.raises(ValueError, match=r"noise replaces labels 1…3, got one of \(3,\)"):
+        oracle(jnp.asarray([0.0, 1.0, 0.0]), None, jax.random.key(0))

@@ -53,7 +53,8 @@ def adaptive_ogd(
         eta_t = B / sqrt(2 (offset + sum_{i<=t} ||G_i||^2)),   W <- Pi(W - eta_t G_t)
 
     with Pi the projection on the ball of radius B/2 around 0, or none. There is no step while the
-    sum is 0. Regret against any W in the ball: at most sqrt(2) B sqrt(sum ||G||^2).
+    sum is 0. With the projection, the regret against any W in the ball is at most
+    sqrt(2) B sqrt(offset + sum ||G||^2).
 
     Args:
       diameter: B > 0.

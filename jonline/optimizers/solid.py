@@ -76,7 +76,7 @@ def solid_ogd(
     checks.non_negative("gradient_bound", gradient_bound)
     checks.non_negative("max_delay", max_delay)
     checks.non_negative("offset", offset)
-    ahead = gradient_bound**2 * (max_delay**2 + max_delay)
+    ahead = gradient_bound**2 * (max_delay * (max_delay + 1.0))  # int32 holds no such squares
 
     def init(params):
         zero = jnp.zeros((), params.dtype)

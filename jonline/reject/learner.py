@@ -214,10 +214,13 @@ def _learner(
         in_z, in_width = gradient(y * prediction.score, prediction.width)
         rate = jnp.asarray(rate_of(state.round), dtype)
         coef = -rate * in_z * y
+        # Where nothing is learned the old f is kept, so that a kernel's terms are those of queries;
+        # for a kernel the choice passes over all terms once more.
         learns = feedback.observed & (jnp.abs(coef) > 0)
+        moved = hypothesis.move(state.f, x, 0.0, coef)
         width = state.width - jnp.where(learns, rate * in_width, 0.0).astype(dtype)
         return RejectState(
-            f=hypothesis.add(state.f, x, coef, learns),
+            f=jax.tree.map(lambda new, old: jnp.where(learns, new, old), moved, state.f),
             width=jnp.maximum(width, 0.0) if project else width,
             round=state.round + 1,
         )

@@ -57,8 +57,8 @@ def rejected_bound(
         loss has rho < 1 or is to be `tight`.
 
     Source: arXiv:1906.06166, theorems 2 and 3, with lemmas 8 and 9 for k and m.
-    Differs: lemma 9 fails for W R < rho + 1, where the paper asks for W R > rho, and lemma 8 for
-    rho < 1, which matters to a comparator with loss; one without has W R >= rho + 1.
+    Differs: lemma 9 fails for W R < rho + 1, where the paper asks for W R > rho, and both it and
+    lemma 8 for rho < 1, which matters to a comparator with loss; one without has W R >= rho + 1.
     The learner's own rho may be any: the steps have to be counted in the branch that was taken,
     where the paper takes its intervals for disjoint.
     """

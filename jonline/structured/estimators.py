@@ -75,8 +75,9 @@ def inverse_weighted(space: OutputSpace) -> Estimator:
 def pseudo_inverse(space: OutputSpace, *, origin: Any = None) -> Estimator:
     """y~ = o + V^-1 P^+ output <output, V (y - o)> with P = E[y y^T]; reads `Loss`.
 
-    <output, V y> = L - <output, b> - c, so the value of the target loss suffices.
-    E ||y~||^2 <= omega / q at o = 0.
+    <output, V y> = L - <output, b> - c where the space's e is 0 (in general see `cholesky_dual`), so
+    the value of the target loss suffices. E ||y~||^2 <= omega / q at o = 0. In float32 P is inverted
+    well down to an exploration q of about 1e-4; at 1e-6 and below the estimate may not be finite.
 
     Args:
       space: the output space.

@@ -107,15 +107,15 @@ def gaptron_step_size(loss: SurrogateGap, *, radius: float, explore: float | Non
 
 
 def gaptron_rate(num_classes: int, *, radius: float, diameter: float, num_rounds: int) -> float:
-    """Returns the exploration rate gamma = min(1, K X D / sqrt(T ln 2)) for one bit.
+    """Returns the exploration rate gamma = min(1, K X B / (2 sqrt(T ln 2))) for one bit.
 
     It makes the two last terms of Gaptron's bound equal for the logistic loss in base 2, and their
-    sum 2 K X D sqrt(T / ln 2).
+    sum K X B sqrt(T / ln 2).
 
     Args:
       num_classes: K >= 2.
       radius: X > 0.
-      diameter: D > 0. In a ball around 0 of diameter B it is B/2.
+      diameter: B > 0, of a ball around 0 that the comparator is in.
       num_rounds: T >= 1.
 
     Raises:
@@ -128,5 +128,5 @@ def gaptron_rate(num_classes: int, *, radius: float, diameter: float, num_rounds
     checks.positive("radius", radius)
     checks.positive("diameter", diameter)
     checks.at_least("num_rounds", num_rounds, 1)
-    value = num_classes * radius * diameter / math.sqrt(num_rounds * math.log(2))
-    return capped_rate("K X D / sqrt(T ln 2)", value)
+    value = num_classes * radius * diameter / (2 * math.sqrt(num_rounds * math.log(2)))
+    return capped_rate("K X B / (2 sqrt(T ln 2))", value)

@@ -44,8 +44,9 @@ def multiclass(num_classes: int) -> OutputSpace:
       TypeError, ValueError: if `num_classes` is no Python int >= 2.
 
     Source: arXiv:2502.18709, section 2.3.
-    Differs: the paper takes the natural logarithm, with which 4 gamma / (lambda nu) = 1 and its
-    bounds are void; in base 2 lambda = 1/ln 2 and 4 gamma / (lambda nu) = ln 2.
+    Differs: section 2.3 has lambda = 1, that of the natural logarithm, with which
+    4 gamma / (lambda nu) = 1 and the bounds are void. In base 2, which section 3.3 and appendix C
+    name, lambda = 1/ln 2 and 4 gamma / (lambda nu) = ln 2.
     """
     checks.at_least("num_classes", num_classes, 2)
     d = int(num_classes)
@@ -99,7 +100,7 @@ def multiclass_constants(num_classes: int) -> Constants:
 
 
 def multiclass_paper_constants(num_classes: int) -> Constants:
-    """Returns the constants as the paper has them: lambda = 1 (natural logarithm), omega = d^2."""
+    """Returns the constants as the paper has them: lambda = 1 as printed, omega = d^2."""
     return Constants(0.5, 2.0, 1.0, 1.0, float(num_classes**2))
 
 

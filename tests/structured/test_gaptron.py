@@ -67,10 +67,10 @@ def test_step_size_and_rate():
     assert step(hinge, radius=3.0) == pytest.approx(0.5 / (5 * 9))
     assert step(logistic, radius=3.0, explore=0.1) == pytest.approx(0.1 * np.log(2) / 450)
     assert step(hinge, radius=3.0, explore=0.1) == pytest.approx(0.1 * 0.5 / (25 * 9))
-    rate = structured.gaptron_rate(5, radius=2.0, diameter=3.0, num_rounds=10_000)
+    rate = structured.gaptron_rate(5, radius=2.0, diameter=6.0, num_rounds=10_000)
     assert rate == pytest.approx(30 / np.sqrt(10_000 * np.log(2)))
-    with pytest.warns(UserWarning, match=r"K X D / sqrt\(T ln 2\) = 3.603 is above 1"):
-        assert structured.gaptron_rate(5, radius=2.0, diameter=3.0, num_rounds=100) == 1
+    with pytest.warns(UserWarning, match=r"K X B / \(2 sqrt\(T ln 2\)\) = 3.603 is above 1"):
+        assert structured.gaptron_rate(5, radius=2.0, diameter=6.0, num_rounds=100) == 1
     with pytest.raises(ValueError, match="explore must be > 0 and finite, got 0.0"):
         step(logistic, radius=1.0, explore=0.0)
     for loss in (structured.logistic_gap(5, base=5.0), structured.hinge_gap(5, cutoff=1.0)):
@@ -161,7 +161,7 @@ def test_mistakes_from_one_bit_are_bounded():
     U = jnp.asarray((np.eye(K) - 1 / K) * D / np.sqrt(K - 1))  # norm D
     classes = jnp.eye(K)[rng.integers(K, size=T)]
     examples, loss = Example(classes, classes), structured.logistic_gap(K)
-    rate = structured.gaptron_rate(K, radius=1.0, diameter=D, num_rounds=T)
+    rate = structured.gaptron_rate(K, radius=1.0, diameter=2 * D, num_rounds=T)
 
     def run(eta, key):
         learner = structured.gaptron(
