@@ -78,10 +78,10 @@ def kind(name: str, value: Any, expected: type) -> None:
         )
 
 
-def delay_bound(value: Any) -> None:
+def delay_bound(value: Any, name: str = "max_rounds") -> None:
     """Raises unless `value`, the bound of a delay, is a static Python int in 0…2^31 - 2."""
-    at_least("max_rounds", value, 0)
-    require(value < 2**31 - 1, "max_rounds", "be < 2^31 - 1", value)
+    at_least(name, value, 0)
+    require(value < 2**31 - 1, name, "be < 2^31 - 1", value)
 
 
 def labels(values: np.ndarray, num_classes: int) -> None:

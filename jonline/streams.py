@@ -121,6 +121,9 @@ def _check(data: Any) -> int:
             "data must have .x and .y, as jonline.data.from_arrays(x, y, num_classes) returns, got "
             f"{type(data).__name__}"
         )
+    for name, part in (("x", data.x), ("y", data.y)):
+        if not isinstance(part, (np.ndarray, jax.Array)):
+            raise TypeError(f"data.{name} must be an array, got {type(part).__name__}")
     num_rows = np.shape(data.x)[0]
     checks.require(num_rows >= 1, "data", "have at least one row", num_rows)
     num_labels = np.shape(data.y)[0]

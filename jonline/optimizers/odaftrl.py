@@ -71,7 +71,7 @@ def odaftrl(
     Differs: while lambda = 0 and no gradient has come, W = 0 of all minimisers is taken.
     """
     checks.positive("diameter", diameter)
-    checks.delay_bound(delay)
+    checks.delay_bound(delay, "delay")
     if scale is not None:
         checks.positive("scale", scale)
     radius = diameter / 2

@@ -211,12 +211,16 @@ def _learner(
             )
         dtype = state.width.dtype
         y = jnp.asarray(feedback.value, dtype)
+        # A label other than -1 and 1, and a step size below 0, leave a state that is not finite,
+        # of which a sweep reports the run and the window.
+        y = jnp.where(feedback.observed & (jnp.abs(y) != 1), jnp.nan, y)
         in_z, in_width = gradient(y * prediction.score, prediction.width)
         rate = jnp.asarray(rate_of(state.round), dtype)
+        rate = jnp.where(rate >= 0, rate, jnp.nan)
         coef = -rate * in_z * y
         # Where nothing is learned the old f is kept, so that a kernel's terms are those of queries;
         # for a kernel the choice passes over all terms once more.
-        learns = feedback.observed & (jnp.abs(coef) > 0)
+        learns = feedback.observed & ~(coef == 0)
         moved = hypothesis.move(state.f, x, 0.0, coef)
         width = state.width - jnp.where(learns, rate * in_width, 0.0).astype(dtype)
         return RejectState(
@@ -236,11 +240,11 @@ def check_cost(cost: Any) -> None:
 
 
 def _schedule(step_size: StepSize) -> Callable[[Array], Any]:
-    """Returns the step size as a function of the round, having looked at it in a few rounds."""
+    """Returns the step size as a function of the round, having looked at its first rounds."""
     if not callable(step_size):
         checks.positive("step_size", step_size)
         return lambda t: step_size
-    rounds = np.unique(np.geomspace(1, 1e6, 61).astype(np.int32) - 1)
+    rounds = np.arange(1000, dtype=np.int32)
     rates = checks.concrete(jax.vmap(step_size)(jnp.asarray(rounds)))
     if rates is not None:
         shape = rates.shape[1:]
@@ -248,7 +252,8 @@ def _schedule(step_size: StepSize) -> Callable[[Array], Any]:
         bad = np.flatnonzero(~((rates >= 0) & np.isfinite(rates)))
         if bad.size:
             raise ValueError(
-                "step_size must be >= 0 and finite in every round, got "
+                "step_size must be >= 0 and finite in every round (a schedule can end in "
+                "jnp.maximum(..., 0.0)), got "
                 f"{rates[bad[0]]} in round {rounds[bad[0]]}"
             )
     return step_size

@@ -1,7 +1,8 @@
 """Other rules of asking than the learner's own, and budgets of labels.
 
 Each takes a learner whose prediction has `.ask` and returns one that asks otherwise; what is
-learned from a label stays the same. They can be put around each other.
+learned from a label stays the same. A budget has to be the outermost: what is put around it asks
+without it.
 """
 
 from typing import Any, NamedTuple

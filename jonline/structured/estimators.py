@@ -33,11 +33,13 @@ class Estimator(NamedTuple):
         distribution the output was drawn from. It is kept in the prediction.
       estimate: `(prediction, feedback) -> Estimate`, when the answer comes.
       explores: whether it divides by probabilities, which must be kept off 0 by exploration.
+      space: (name, dim, size) of the space it is for; () for any.
     """
 
     prepare: Callable[[Mixture, Array], Any]
     estimate: Callable[[Prediction, Feedback], Estimate]
     explores: bool
+    space: tuple = ()
 
 
 def full_information(space: OutputSpace) -> Estimator:
@@ -49,8 +51,7 @@ def full_information(space: OutputSpace) -> Estimator:
         label = jnp.where(seen, feedback.value, 0.0).astype(prediction.mean.dtype)
         return Estimate(seen.astype(label.dtype), label)
 
-    del space
-    return Estimator(lambda mixture, output: (), estimate, explores=False)
+    return Estimator(lambda mixture, output: (), estimate, False, space[:3])
 
 
 def inverse_weighted(space: OutputSpace) -> Estimator:
@@ -69,15 +70,15 @@ def inverse_weighted(space: OutputSpace) -> Estimator:
         p = jnp.maximum(prediction.aux, jnp.finfo(prediction.aux.dtype).tiny)
         return Estimate(jnp.where(feedback.wrong, 0.0, 1 / p), prediction.output)
 
-    return Estimator(prepare, estimate, explores=True)
+    return Estimator(prepare, estimate, True, space[:3])
 
 
 def pseudo_inverse(space: OutputSpace, *, origin: Any = None) -> Estimator:
     """y~ = o + V^-1 P^+ output <output, V (y - o)> with P = E[y y^T]; reads `Loss`.
 
-    <output, V y> = L - <output, b> - c where the space's e is 0 (in general see `cholesky_dual`), so
-    the value of the target loss suffices. E ||y~||^2 <= omega / q at o = 0. In float32 P is inverted
-    well down to an exploration q of about 1e-4; at 1e-6 and below the estimate may not be finite.
+    <output, V y> = L - <output, b> - c where the space's e is 0 (in general see `cholesky_dual`),
+    so the value of the target loss suffices. E ||y~||^2 <= omega / q at o = 0. In float32 P is
+    inverted well down to an exploration q of about 1e-4; at 1e-6 the estimate may not be finite.
 
     Args:
       space: the output space.
@@ -102,7 +103,7 @@ def pseudo_inverse(space: OutputSpace, *, origin: Any = None) -> Estimator:
         inner = inner - jnp.sum(measurement(space.loss, prediction.output) * o)
         return _whole(o + prediction.aux.direction * inner)
 
-    return Estimator(prepare, estimate, explores=True)
+    return Estimator(prepare, estimate, True, space[:3])
 
 
 class Dual(NamedTuple):
@@ -133,7 +134,7 @@ def semi_bandit(space: OutputSpace) -> Estimator:
         p = jnp.maximum(prediction.aux, jnp.finfo(prediction.aux.dtype).tiny)
         return _whole(jnp.where(feedback.observed, feedback.value / p, 0.0))
 
-    return Estimator(prepare, estimate, explores=True)
+    return Estimator(prepare, estimate, True, space[:3])
 
 
 def _whole(label: Array) -> Estimate:

@@ -59,6 +59,7 @@ def osp(
         the same space.
       optimizer: e.g. `optimizers.adaptive_ogd(diameter=10.0)`.
       num_features: n >= 1, static. W starts at 0.
+        (Labels are vertices; `space.encode` makes them of yours and checks them.)
       explore: q in [0, 1]; > 0 for an estimator that divides by probabilities. The rates of the
         theory are in `structured.theory`.
 
@@ -75,6 +76,12 @@ def osp(
     checks.kind("space", space, OutputSpace)
     checks.kind("estimator", estimator, Estimator)
     checks.kind("optimizer", optimizer, OnlineOptimizer)
+    if estimator.space not in ((), space[:3]):
+        name, dim, _ = estimator.space
+        raise ValueError(
+            f"estimator must be of the same space, {space.name} of dimension {space.dim}, got one "
+            f"of {name} of dimension {dim}"
+        )
     checks.at_least("num_features", num_features, 1)
     checks.probability("explore", explore)
     rate = checks.concrete(explore)
