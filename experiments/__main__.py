@@ -1,7 +1,8 @@
 """Lists the experiments, or runs one: `python -m experiments [NAME [--help | options]]`.
 
 An experiment is a module of this package whose name has no leading underscore. It has a dataclass
-`Options` (a subclass of `experiments._common.Options`) and `main(options)`.
+`Options` (a subclass of `experiments._common.Options`) and `main(options)`. A tool has options of
+its own, and its `main` returns the exit status.
 """
 
 import ast
@@ -14,20 +15,21 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 MOST_DEVICES = 4  # each compiles the programs for itself
+TOOLS = ("compare",)
 INTERRUPTED = 130  # exit status after Ctrl-C, as of a shell
 
 
 def names() -> list[str]:
-    """Returns the names of all experiments, sorted."""
+    """Returns the names of all experiments, sorted; the tools are none."""
     found = (module.name for module in pkgutil.iter_modules([str(HERE)]))
-    return sorted(name for name in found if not name.startswith("_"))
+    return sorted(name for name in found if not name.startswith("_") and name not in TOOLS)
 
 
 def listing() -> str:
-    """Returns one line for each experiment: its name and the first line of its docstring."""
+    """Returns a line for each experiment and tool: its name, the first line of its docstring."""
     width = max(map(len, names()))
     lines = []
-    for name in names():
+    for name in (*names(), *TOOLS):
         source = ast.parse((HERE / f"{name}.py").read_text(encoding="utf-8"))
         summary = (ast.get_docstring(source) or "").partition("\n")[0]
         lines.append(f"  {name:{width}}  {summary}")
@@ -44,7 +46,7 @@ def main(arguments: Sequence[str], *, own_process: bool = False) -> int:
         print(usage)
         return 0
     name, *rest = arguments
-    if name not in names():
+    if name not in (*names(), *TOOLS):
         return _fail(f"there is no experiment {name!r}\n{usage}")
     written = []
     try:
@@ -62,6 +64,8 @@ def main(arguments: Sequence[str], *, own_process: bool = False) -> int:
             args=rest,
             config=(tyro.conf.FlagCreatePairsOff,),
         )
+        if name in TOOLS:
+            return module.main(options)
         if own_process:
             import jonline
 

@@ -224,10 +224,12 @@ def sweep(
 def play_all(sweeps: Mapping[Any, Callable]) -> dict[Any, jonline.SweepResult]:
     """Returns the results of many sweeps; each device takes the next one when it is free.
 
-    For sweeps of few lanes, which would not fill the devices one after another.
+    For sweeps of few lanes, which would not fill the devices one after another. Several processes
+    must play the same sweeps in the same order, so there it is one after another on one device.
     """
     devices: queue.SimpleQueue = queue.SimpleQueue()
-    for device in jax.local_devices():
+    used = jax.local_devices() if jax.process_count() == 1 else jax.local_devices()[:1]
+    for device in used:
         devices.put(device)
 
     def play(one):
@@ -237,7 +239,7 @@ def play_all(sweeps: Mapping[Any, Callable]) -> dict[Any, jonline.SweepResult]:
         finally:
             devices.put(device)
 
-    pool = ThreadPoolExecutor(len(jax.local_devices()))
+    pool = ThreadPoolExecutor(len(used))
     try:
         return dict(zip(sweeps, pool.map(play, sweeps.values()), strict=True))
     finally:

@@ -50,16 +50,7 @@ def note_bad(
         if known is None or window < known.window:
             board.non_finite[found[:2]] = found
             new.append(found)
-    if new:
-        at = door.as_written({name: axis[new[0].point] for name, axis in grid.items()})
-        begin = new[0].window * record_every
-        warnings.warn(
-            f"{len(new)} runs are not finite in {name!r}, the first at point {new[0].point} {at}, "
-            f"seed {new[0].seed}, in window {new[0].window} (rounds {begin} to "
-            f"{begin + record_every - 1}); trace() shows its rounds",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+    _warn(new, grid, record_every)
 
 
 def save(
@@ -74,17 +65,28 @@ def save(
 
 
 def resume(
-    keep: tuple[checkpoint.Folder, int], block: Block, board: Played, carry: Any, device: Any
+    keep: tuple[checkpoint.Folder, int],
+    block: Block,
+    board: Played,
+    grid: dict[str, np.ndarray],
+    record_every: int,
+    carry: Any,
+    device: Any,
 ) -> tuple[int, Any]:
-    """Returns the windows of a block that were played before, and its carry then."""
+    """Returns the windows of a block that were played before, and its carry then.
+
+    It warns again of the runs that were not finite.
+    """
     leaves, tree = jax.tree.flatten(carry)
     saved = checkpoint.latest(*keep, [checkpoint.to_host(leaf) for leaf in leaves])
     if saved is None:
         return 0, carry
     for name, sums in saved.records.items():
         board.records[name][*block.where, : saved.windows] = sums
-    for row in saved.bad:
-        board.non_finite[row[:2]] = NonFinite(*row)
+    found = [NonFinite(*row) for row in saved.bad]
+    board.non_finite.update({bad[:2]: bad for bad in found})
+    for name in sorted({bad.name for bad in found}):
+        _warn([bad for bad in found if bad.name == name], grid, record_every)
     pairs = zip(saved.carry, leaves, strict=True)
     there = jax.device_put([checkpoint.from_host(leaf, like) for leaf, like in pairs], device)
     return saved.windows, jax.tree.unflatten(tree, there)
@@ -99,3 +101,19 @@ def of_all_processes(board: Played, blocks: Sequence[Block]) -> Played:
     found = [NonFinite(*row) for row in rows]
     records, states, undelivered = processes.gathered(results, blocks)
     return Played(records, states, undelivered, {bad[:2]: bad for bad in found})
+
+
+def _warn(found: Sequence[NonFinite], grid: dict[str, np.ndarray], record_every: int) -> None:
+    """Warns of runs that are not finite in one thing, if there are any."""
+    if not found:
+        return
+    point, seed, window, name = found[0]
+    at = door.as_written({axis: values[point] for axis, values in grid.items()})
+    begin = window * record_every
+    warnings.warn(
+        f"{len(found)} runs are not finite in {name!r}, the first at point {point} {at}, seed "
+        f"{seed}, in window {window} (rounds {begin} to {begin + record_every - 1}); trace() shows "
+        "its rounds",
+        RuntimeWarning,
+        stacklevel=3,
+    )

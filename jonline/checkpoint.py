@@ -5,10 +5,9 @@ own with its last two checkpoints, numbered by the windows played. A checkpoint 
 the others and renamed when it is whole, so one that was cut short is never read.
 """
 
+import contextlib
 import dataclasses
 import functools
-import hashlib
-import inspect
 import json
 import os
 import tempfile
@@ -20,9 +19,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jonline import runtime
-
-FORMAT = 1  # of the files; a change that older code cannot read is a new number
 _KEPT = 2
 _NAME = "fingerprint.json"
 
@@ -57,27 +53,6 @@ class Saved(NamedTuple):
     bad: list[tuple[int, int, int, str]]
 
 
-def fingerprint(
-    functions: dict[str, Callable], arrays: dict[str, Any], numbers: dict[str, int], device: Any
-) -> dict[str, str]:
-    """Returns what the bits of a sweep hang on, name -> text.
-
-    Args:
-      functions: by name; each counts by the text of the file that it is written in, so values it
-        closes over are not seen.
-      arrays: pytrees by name; each counts by the SHA-256 of its leaves.
-      numbers: by name.
-      device: the kind of device counts, not which one or how many.
-    """
-    around = runtime.environment()
-    kept = ("jonline", "jax", "jaxlib", "numpy", "prng_impl", "x64", "XLA_FLAGS")
-    entries = {"format": str(FORMAT)} | {name: around[name] for name in kept}
-    entries |= {"device": f"{device.platform} {device.device_kind}", "source": _source_of_jonline()}
-    entries |= {f"source of {name}": _source(function) for name, function in functions.items()}
-    entries |= {name: _digest(tree) for name, tree in arrays.items()}
-    return entries | {name: str(number) for name, number in numbers.items()}
-
-
 def begin(
     path: str | os.PathLike,
     entries: dict[str, str],
@@ -88,7 +63,7 @@ def begin(
 
     Args:
       path: of the folder.
-      entries: its `fingerprint`.
+      entries: its `fingerprint.entries_of`.
       seconds: time between two checkpoints of a block.
       sides: of a block, where the folder does not say (it does if it was there).
 
@@ -103,10 +78,14 @@ def begin(
         path.mkdir(parents=True, exist_ok=True)
         if not (path / _NAME).exists():
             _write_once(path / _NAME, {"entries": entries, "sides": sides()})
-        found = json.loads((path / _NAME).read_text(encoding="utf-8"))
+        text = (path / _NAME).read_text(encoding="utf-8")
     except OSError as error:
         raise OSError(f"checkpoint={str(path)!r} cannot be used: {error}") from error
-    there = found["entries"]
+    try:
+        found = json.loads(text)
+        there, (seeds, points) = found["entries"], found["sides"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise OSError(f"{str(path / _NAME)!r} is no file of a sweep: {error!r}") from error
     names = sorted(set(there) | set(entries))
     differing = [name for name in names if there.get(name) != entries.get(name)]
     if differing:
@@ -118,7 +97,7 @@ def begin(
             f"checkpoint={str(path)!r} holds another sweep, which differs in {listed}. Give "
             "another folder, or remove this one to begin anew"
         )
-    return Folder(path, (found["sides"][0], found["sides"][1]), seconds)
+    return Folder(path, (seeds, points), seconds)
 
 
 def save(folder: Folder, block: int, saved: Saved) -> None:
@@ -150,6 +129,8 @@ def latest(folder: Folder, block: int, carry: Sequence[Any]) -> Saved | None:
 
     Raises:
       ValueError: if the carry that was saved has other shapes or dtypes.
+      OSError: if the file is damaged, e.g. by a machine that lost its power; the one before it is
+        taken when it is removed.
     """
     if not _path(folder, block).exists():
         return None
@@ -158,7 +139,13 @@ def latest(folder: Folder, block: int, carry: Sequence[Any]) -> Saved | None:
         step = manager.latest_step()
         if step is None:
             return None
-        found = manager.restore(step, args=Restore())
+        try:
+            found = manager.restore(step, args=Restore())
+        except Exception as error:  # what zipfile, numpy and orbax raise
+            raise OSError(
+                f"the checkpoint {str(_path(folder, block) / str(step))!r} is damaged: {error}; "
+                "remove it, and the sweep goes on from the one before"
+            ) from error
     leaves = [found.pop(f"carry {i:04}", None) for i in range(len(carry))]
     for i, (leaf, like) in enumerate(zip(leaves, carry, strict=True)):
         if leaf is not None and leaf.dtype.kind == "V":  # a dtype that NumPy does not know
@@ -208,11 +195,17 @@ def _handler_of_arrays() -> tuple[Any, Any]:
 
     class Handler(ocp.CheckpointHandler):
         def save(self, directory, args):
-            np.savez(os.path.join(directory, "arrays.npz"), **args.arrays)
+            with open(os.path.join(directory, "arrays.npz"), "wb") as file:
+                np.savez(file, **args.arrays)
+                file.flush()
+                os.fsync(file.fileno())
 
         def restore(self, directory, args=None):
-            with np.load(os.path.join(directory, "arrays.npz"), allow_pickle=False) as file:
-                return dict(file)
+            with (
+                open(os.path.join(directory, "arrays.npz"), "rb") as file,
+                np.load(file, allow_pickle=False) as arrays,
+            ):
+                return dict(arrays)
 
     @ocp.args.register_with_handler(Handler, for_save=True)
     @dataclasses.dataclass
@@ -252,41 +245,10 @@ def _manager(folder: Folder, block: int) -> Any:
 def _write_once(path: Path, content: dict[str, Any]) -> None:
     """Writes a file unless it is there, whole or not at all, whoever else does so."""
     with tempfile.NamedTemporaryFile(
-        "w", dir=path.parent, prefix=path.name, delete=False, encoding="utf-8"
+        "w", dir=path.parent, prefix=path.name, encoding="utf-8"
     ) as file:
         json.dump(content, file, indent=1)
         file.flush()
         os.fsync(file.fileno())
-    try:
-        os.link(file.name, path)
-    except FileExistsError:
-        pass
-    finally:
-        os.unlink(file.name)
-
-
-def _digest(tree: Any) -> str:
-    digest = hashlib.sha256()
-    for where, leaf in jax.tree_util.tree_leaves_with_path(tree):
-        array = to_host(leaf) if hasattr(leaf, "dtype") else np.asarray(leaf)
-        digest.update(f"{jax.tree_util.keystr(where)} {array.dtype} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()[:16]
-
-
-def _source(function: Callable) -> str:
-    while not inspect.isfunction(function) and hasattr(function, "func"):
-        function = function.func  # a partial
-    try:
-        file = inspect.getsourcefile(inspect.unwrap(function))
-        text = Path(file or "").read_bytes()
-    except (OSError, TypeError):
-        return "unknown"
-    return hashlib.sha256(text).hexdigest()[:16]
-
-
-def _source_of_jonline() -> str:
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
+        with contextlib.suppress(FileExistsError):
+            os.link(file.name, path)

@@ -7,6 +7,7 @@ and returns their sums; its bounds are traced, so a run that is whole, in pieces
 same executable with other integers.
 """
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jonline import program, rounds
+from jonline import equations, program, rounds
 from jonline.core import Array, ArrayTree, PRNGKey
 from jonline.program import WIDTH
 from jonline.rounds import Carry, Make, Metrics, Seen
@@ -39,6 +40,7 @@ __all__ = [
     "bytes_of_a_round",
     "start",
     "trace",
+    "written_out",
 ]
 
 
@@ -201,6 +203,27 @@ def bytes_of_a_lane(plan: Plan, data: Any, keys: PRNGKey, points: dict[str, Any]
       plan, data, keys, points: as for `start`.
     """
     return _bytes(jax.eval_shape(_begin(plan), data, *_first_lane(keys, points)))
+
+
+def written_out(
+    plan: Plan, data: Any, keys: PRNGKey, points: dict[str, Any]
+) -> tuple[str, list[Any]]:
+    """Returns the equations of a run as text, and the constants in them; plays nothing.
+
+    What `make` and `metrics` close over is in one or the other.
+
+    Args:
+      plan, data, keys, points: as for `start`.
+    """
+
+    def one(data, key, point, t):
+        carry = _begin(plan)(data, key, point)
+        made = plan.make(point, data)
+        return carry, rounds.play(made, plan.metrics, key, t, carry)[:2]
+
+    closed = equations.inlined(one, data, *_first_lane(keys, points), jnp.int32(0))
+    text = re.sub(r"0x[0-9a-f]+", "", str(closed.jaxpr))  # places in memory
+    return text, list(closed.consts)
 
 
 def _first_lane(keys: PRNGKey, points: dict[str, Any]) -> tuple[PRNGKey, dict[str, Any]]:

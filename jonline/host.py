@@ -88,7 +88,8 @@ def play(
 
     all_devices = devices
     kept = None if folder is None else folder(sides)
-    blocks = cut(len(job.keys), job.num_points, sides() if kept is None else kept.sides)
+    lanes = processes.agreed(sides() if kept is None else kept.sides)
+    blocks = cut(len(job.keys), job.num_points, lanes)
     todo = processes.mine(blocks)
     devices = devices[: max(len(todo), 1)]
     waiting, lock, stop = iter(todo), threading.Lock(), threading.Event()
@@ -172,7 +173,7 @@ def _play_block(
     plan, inputs, carry = _begin(job, block, device)
     first, count = 0, windows_per_call or 1
     if keep is not None:
-        first, carry = resume(keep, block, board, carry, device)
+        first, carry = resume(keep, block, board, job.grid, job.record_every, carry, device)
         yield first
     saved_at = time.monotonic()
     while first < job.num_windows:
@@ -234,7 +235,8 @@ def _board(job: Job, block: Block, device: Any) -> Played:
 
 def _most_lanes(job: Job, devices: Sequence[Any]) -> int:
     """Lanes of a block if nobody says: an even share that memory holds, on a CPU the cache."""
-    share = rounded_up(-(-len(job.keys) * job.num_points // len(devices)))
+    shares = len(devices) * jax.process_count()
+    share = rounded_up(-(-len(job.keys) * job.num_points // shares))
     if devices[0].platform == "cpu":
         held = min(_CPU_LANES, _CPU_CACHE // max(job.state_bytes, 1))
     else:

@@ -1,7 +1,7 @@
 """Several processes that share the blocks of a sweep, each playing its own on its own devices.
 
-Block i belongs to process i mod P. Nothing is exchanged while blocks are played; at the end every
-process gets the results of all.
+Block i belongs to process i mod P. Nothing is exchanged while blocks are played; at the start the
+processes agree on the blocks, and at the end every one gets the results of all.
 """
 
 import json
@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import jax
 import numpy as np
+from jax import sharding
 
 from jonline.blocks import Block
 
@@ -21,13 +22,53 @@ def mine(blocks: Sequence[T]) -> list[tuple[int, T]]:
     return [*enumerate(blocks)][jax.process_index() :: jax.process_count()]
 
 
+def agreed(sides: tuple[int, int]) -> tuple[int, int]:
+    """Returns the sides of the blocks if all processes have the same.
+
+    Raises:
+      ValueError: if they do not.
+    """
+    if jax.process_count() == 1:
+        return sides
+    found = gathered_rows([list(sides)])
+    if any(other != found[0] for other in found):
+        raise ValueError(
+            f"the processes differ in their blocks (seeds, points): {found}; give all the same "
+            "block, or one folder for checkpoints"
+        )
+    return sides
+
+
+def check_same(entries: dict[str, str]) -> None:
+    """Raises ValueError, which names the entries, unless all processes have the same."""
+    if jax.process_count() == 1:
+        return
+    found = gathered_rows([entries])
+    differing = [name for name in entries if any(row.get(name) != entries[name] for row in found)]
+    if differing:
+        raise ValueError(
+            f"the processes play different sweeps: they differ in {', '.join(differing)}; call the "
+            "same sweeps in the same order in each"
+        )
+
+
 def gathered(results: Any, blocks: Sequence[Block]) -> Any:
-    """Returns a pytree of (points, seeds, ...) arrays with each block from the process it is of."""
+    """Returns a pytree of (points, seeds, ...) arrays with each block from the process it is of.
+
+    What travels is each block once, so that P processes need not hold P times the results.
+    """
+    count = jax.process_count()
+    most = -(-len(blocks) // count)
 
     def of_all(leaf: np.ndarray) -> np.ndarray:
-        parts, whole = _of_processes(leaf), np.array(leaf)
+        seeds, points = blocks[0].sides
+        own = np.zeros((most, points, seeds, *leaf.shape[2:]), leaf.dtype)
+        for place, (_, block) in zip(own, mine(blocks), strict=False):
+            place[: block.points, : block.seeds] = leaf[block.where]
+        parts, whole = _of_processes(own), np.empty_like(leaf)
         for i, block in enumerate(blocks):
-            whole[block.where] = parts[i % len(parts)][block.where]
+            part = parts[i % count][i // count]
+            whole[block.where] = part[: block.points, : block.seeds]
         return whole
 
     return jax.tree.map(of_all, results)
@@ -45,8 +86,14 @@ def gathered_rows(rows: list) -> list:
 
 def _of_processes(leaf: np.ndarray) -> np.ndarray:
     """Returns the arrays of all processes, (P, ...)."""
-    if jax.process_count() == 1 or not leaf.size:
-        return leaf[None].repeat(jax.process_count(), axis=0)
-    from jax.experimental import multihost_utils
-
-    return np.asarray(multihost_utils.process_allgather(leaf))
+    count = jax.process_count()
+    if count == 1 or not leaf.size:
+        return leaf[None].repeat(count, axis=0)
+    # By one device of each: JAX's own process_allgather wants as many devices everywhere.
+    of_process = {device.process_index: device for device in reversed(jax.devices())}
+    mesh = sharding.Mesh([of_process[i] for i in range(count)], "process")
+    apart = sharding.NamedSharding(mesh, sharding.PartitionSpec("process"))
+    everywhere = sharding.NamedSharding(mesh, sharding.PartitionSpec())
+    here = jax.device_put(leaf[None], of_process[jax.process_index()])
+    parts = jax.make_array_from_single_device_arrays((count, *leaf.shape), apart, [here])
+    return np.asarray(jax.jit(lambda x: x, out_shardings=everywhere)(parts).addressable_data(0))

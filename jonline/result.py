@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jonline import checks
 from jonline.board import NonFinite
 from jonline.core import ArrayTree
 
-_STATE = "state"  # begins the names of the states' leaves in a file
+_OF_NETCDF = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
+_OF_NETCDF |= {"float32", "float64"}  # other dtypes are stored as their bytes
 
 
 class SweepResult(NamedTuple):
@@ -66,7 +68,8 @@ class SweepResult(NamedTuple):
         """Returns the records as an `xarray.Dataset` with dimensions point, seed, round.
 
         `round` is the number of rounds played at the end of each window; the grid's axes are
-        coordinates of `point`. Needs the extra `experiments`.
+        coordinates of `point`. A metric or an axis whose name is taken (e.g. an axis called like a
+        metric) has a "_" behind it. Needs the extra `experiments`.
         """
         xarray = _xarray("to_xarray")
         dims = ("point", "seed", "round")
@@ -77,8 +80,11 @@ class SweepResult(NamedTuple):
             "seed": np.arange(seeds),
             "round": self.record_every * np.arange(1, windows + 1),
         }
-        coords |= {name: ("point", axis) for name, axis in self.grid.items()}
-        variables: dict[str, Any] = {name: (dims, sums) for name, sums in self.records.items()}
+        names = _names(self)
+        coords |= {names["grid"][name]: ("point", axis) for name, axis in self.grid.items()}
+        variables: dict[str, Any] = {
+            names["records"][name]: (dims, sums) for name, sums in self.records.items()
+        }
         variables["undelivered"] = (dims[:2], self.undelivered)
         attrs = {"record_every": self.record_every}
         return xarray.Dataset(variables, coords=coords, attrs=attrs)
@@ -91,19 +97,21 @@ class SweepResult(NamedTuple):
         Raises:
           OSError: if the file cannot be written.
         """
-        dataset, path = self.to_xarray(), Path(path)
-        for where, leaf in jax.tree_util.tree_leaves_with_path(self.states):
-            name = _STATE + jax.tree_util.keystr(where)
-            own = [f"{name} axis {i}" for i in range(leaf.ndim - 2)]
-            as_int = leaf.astype(np.uint8) if leaf.dtype == bool else leaf
-            dataset[name] = (("point", "seed", *own), as_int, {"bool": int(leaf.dtype == bool)})
+        dataset, path, names = self.to_xarray(), Path(path), _names(self)
+        for where, leaf in _leaves(self.states):
+            raw = leaf if str(leaf.dtype) in _OF_NETCDF else leaf[..., None].view(np.uint8)
+            own = [f"{names['states'][where]} axis {i}" for i in range(raw.ndim - 2)]
+            attrs = {"kind": str(leaf.dtype)}
+            dataset[names["states"][where]] = (("point", "seed", *own), raw, attrs)
+        dataset.attrs["names"] = json.dumps(names)
         dataset.attrs["non_finite"] = json.dumps([list(bad) for bad in self.non_finite])
         dataset.attrs["environment"] = json.dumps(self.environment)
-        dataset.attrs["grid"] = json.dumps([*self.grid])
-        part = path.with_name(path.name + ".part")
+        part = path.with_name(f"unfinished-{jax.process_index()}-{os.getpid()}-{path.name}")
         try:
             dataset.to_netcdf(part, engine="h5netcdf")
             os.replace(part, path)
+        except (OSError, RuntimeError) as error:  # HDF5's own are of both kinds
+            raise OSError(f"{str(path)!r} cannot be written: {error}") from error
         finally:
             part.unlink(missing_ok=True)
 
@@ -118,26 +126,53 @@ def load(path: str | os.PathLike) -> SweepResult:
       OSError: if there is no such file, or it is none of these.
     """
     xarray = _xarray("load")
-    with xarray.open_dataset(path, engine="h5netcdf") as file:
-        dataset = file.load()
-    records, states = {}, {}
-    for name, variable in dataset.data_vars.items():
-        if name.startswith(_STATE):
-            values = variable.values
-            states[name.removeprefix(_STATE)] = (
-                values.astype(bool) if variable.attrs["bool"] else values
-            )
-        elif name != "undelivered":
-            records[name] = variable.values
+    try:
+        with xarray.open_dataset(path, engine="h5netcdf", decode_cf=False) as file:
+            dataset = file.load()
+        names = json.loads(dataset.attrs["names"])
+        bad, around = (json.loads(dataset.attrs[name]) for name in ("non_finite", "environment"))
+    except FileNotFoundError:
+        raise
+    except (OSError, KeyError, ValueError) as error:
+        raise OSError(f"{str(path)!r} is no file of SweepResult.save: {error!r}") from error
+
+    def leaf(name: str) -> np.ndarray:
+        values, dtype = dataset[name].values, jnp.dtype(dataset[name].attrs["kind"])
+        return values if values.dtype == dtype else values.view(dtype)[..., 0]
+
     return SweepResult(
-        records=records,
-        states=states,
-        grid={name: dataset[name].values for name in json.loads(dataset.attrs["grid"])},
+        records={name: dataset[there].values for name, there in names["records"].items()},
+        states={where: leaf(there) for where, there in names["states"].items()},
+        grid={name: dataset[there].values for name, there in names["grid"].items()},
         record_every=int(dataset.attrs["record_every"]),
         undelivered=dataset["undelivered"].values,
-        non_finite=tuple(NonFinite(*row) for row in json.loads(dataset.attrs["non_finite"])),
-        environment=json.loads(dataset.attrs["environment"]),
+        non_finite=tuple(NonFinite(*row) for row in bad),
+        environment=around,
     )
+
+
+def _leaves(states: ArrayTree) -> list[tuple[str, np.ndarray]]:
+    """The leaves of the states, each with its place."""
+    found = jax.tree_util.tree_leaves_with_path(states)
+    return [(jax.tree_util.keystr(where), np.asarray(leaf)) for where, leaf in found]
+
+
+def _names(result: SweepResult) -> dict[str, dict[str, str]]:
+    """What records, grid axes and leaves of the states are called in a file: each differently."""
+    taken = {"point", "seed", "round", "undelivered"}
+
+    def free(name: str) -> str:
+        name = name.replace("/", "_")  # a group of NetCDF
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        return name
+
+    return {
+        "records": {name: free(name) for name in result.records},
+        "grid": {name: free(name) for name in result.grid},
+        "states": {where: free(f"state{where}") for where, _ in _leaves(result.states)},
+    }
 
 
 def _xarray(name: str) -> Any:

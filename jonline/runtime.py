@@ -79,6 +79,11 @@ def join(
         return
     if coordinator is None or num_processes is None or process_id is None:
         raise ValueError("coordinator, num_processes and process_id must be given all or none")
+    if not isinstance(coordinator, str):
+        raise TypeError(f'coordinator must be "host:port", got {coordinator!r}')
+    host, _, port = coordinator.rpartition(":")
+    known = bool(host) and port.isdecimal()
+    checks.require(known, "coordinator", 'be "host:port"', repr(coordinator))
     checks.at_least("num_processes", num_processes, 1)
     checks.at_least("process_id", process_id, 0)
     checks.require(process_id < num_processes, "process_id", f"be < {num_processes}", process_id)

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from jonline import checkpoint as checkpoints
-from jonline import checks, door, engine, host, runtime
+from jonline import checks, door, engine, fingerprint, host, processes, runtime
 from jonline.core import PRNGKey
 from jonline.result import SweepResult
 from jonline.rounds import Make, Metrics
@@ -225,18 +225,19 @@ def _sweep(
         horizon=num_rounds if longest > num_rounds else engine.ENDLESS,
         state_bytes=state_bytes,
     )
-
-    def open_folder(sides):
-        entries = checkpoints.fingerprint(
+    opens = None
+    if folder is not None or jax.process_count() > 1:
+        lane = job.plan(1), data, keys, {name: axis[:1] for name, axis in grid.items()}
+        entries = fingerprint.entries_of(
             {"make": make, "metrics": metrics},
-            {"grid": grid, "keys": keys, "data": data},
-            {"num_rounds": num_rounds, "record_every": record_every}
+            {"grid": grid, "keys": keys, "data": data, "program": engine.written_out(*lane)},
+            {"num_rounds": num_rounds, "num_seeds": len(keys), "record_every": record_every}
             | ({} if block is None else {"block": block}),
-            (devices or jax.local_devices())[0],
+            jax.local_devices()[0],
         )
-        return checkpoints.begin(folder, entries, seconds, sides)
-
-    opens = None if folder is None else open_folder
+        processes.check_same(entries)
+        if folder is not None:
+            opens = functools.partial(checkpoints.begin, folder, entries, seconds)
     played = host.play(job, block, devices, windows_per_call, progress, opens)
     bad = tuple(sorted(played.non_finite.values()))
     return SweepResult(

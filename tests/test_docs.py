@@ -24,6 +24,12 @@ def test_code_of_the_readme_runs(capsys):
     assert len(blocks("README.md")[0][1].strip().splitlines()) <= 24
 
 
+def test_code_of_the_page_on_structured_prediction_runs():
+    namespace = {}
+    for _, code in blocks("docs/structured.md"):
+        exec(compile(code, "docs/structured.md", "exec"), namespace)
+
+
 def test_learner_of_your_own_passes_its_test_and_is_short(tmp_path):
     files = dict(blocks("docs/own_learner.md"))
     assert set(files) == {"perceptron.py", "test_perceptron.py"}
@@ -46,3 +52,16 @@ PAGES = ["README.md", *(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.
 def test_links_to_files_of_the_project_exist(page):
     for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", (ROOT / page).read_text("utf-8")):
         assert ((ROOT / page).parent / target).exists(), target
+
+
+def test_tests_that_hold_what_users_do_exist():
+    named = re.findall(r"`([\w/]+\.py)::(\w+)`", (ROOT / "docs/scenarios.md").read_text("utf-8"))
+    assert len(named) > 50
+    for file, name in named:
+        assert f"\ndef {name}(" in (ROOT / "tests" / file).read_text("utf-8"), (file, name)
+
+
+def test_every_page_is_in_the_navigation():
+    pages = (ROOT / "mkdocs.yml").read_text("utf-8")
+    for page in (ROOT / "docs").glob("*.md"):
+        assert f"  - {page.name}\n" in pages, page.name

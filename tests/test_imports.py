@@ -27,6 +27,7 @@ ENGINE = (
     "engine",
     "blocks",
     "checkpoint",
+    "fingerprint",
     "processes",
     "board",
     "host",

@@ -44,7 +44,7 @@ def rankings(
     m = 5 and by the Hungarian algorithm beyond.
 
     Args:
-      num_items: m in 2…32, static.
+      num_items: m in 2…64, static.
       sharpness: zeta > 0, static. The theory asks for 4 gamma / (lambda nu) = zeta / 2 < 1.
       tolerance: of the row sums of `mean` before they are made 1, > 0; None for 1e-6 in float32,
         1e-10 in float64.
@@ -119,7 +119,7 @@ def rankings_constants(num_items: int, sharpness: float = 1.0) -> Constants:
         known before tracing.
     """
     checks.at_least("num_items", num_items, 2)
-    checks.require(num_items <= 32, "num_items", "be <= 32 (V has m^4 numbers)", num_items)
+    checks.require(num_items <= 64, "num_items", "be <= 64 (V has m^4 numbers)", num_items)
     checks.positive("sharpness", sharpness)
     if checks.concrete(sharpness) is None:
         raise TypeError("sharpness must be a Python float, got a traced value")

@@ -147,6 +147,7 @@ def test_reference_space_means_and_decomposes_as_jonline_does(name):
         assert {*map(int, atoms.sum(axis=1))} == {int(theirs.nearest(mean).sum())}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_jonline_learns_outputs_as_the_reference_does(name):
     task, space = SMALL[name]

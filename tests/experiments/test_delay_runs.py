@@ -21,6 +21,7 @@ def rows(path):
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_osp_delay(tmp_path):
     command = ["osp_delay", *TINY, "--rounds", "400", "--feedback", "right or wrong"]
     command += ["--methods", "SOLID", "--delays", "0", "10", "--over-rounds", "10"]
@@ -45,6 +46,7 @@ def test_osp_delay(tmp_path):
     assert all(row["points"] == "4" for row in slopes)  # at T = 50 the rate is 1
 
 
+@pytest.mark.slow
 def test_dford_delay(tmp_path):
     command = ["dford_delay", *TINY, "--rounds", "40", "--windows", "2", "--delays", "0", "30"]
     assert main([*command, "--exponents", "1", "--longest", "20", "--out", str(tmp_path)]) == 0

@@ -281,6 +281,7 @@ def test_every_data_set_has_its_row_of_table_1():
     assert _judges_a.EQUAL < _judges_a.SMALL
 
 
+@pytest.mark.slow
 def test_smoke_run_plays_the_experiments_and_writes_the_ledger(tmp_path, capsys):
     assert main(["claims", "--smoke", "--papers", "dford", "--out", str(tmp_path)]) == 0
     ledger = json.loads((tmp_path / "claims.json").read_text("utf-8"))

@@ -204,6 +204,7 @@ def test_planted_classes():
     assert abs(same - 1 / K) < 5 * np.sqrt(2 / 9 / 300)
 
 
+@pytest.mark.slow
 def test_osp_rates(tmp_path):
     arguments = ["--smoke", "--learners", INVERSE_WEIGHTED, "--noise", "0", "--halvings", "1"]
     assert main(["osp_rates", *arguments, "--out", str(tmp_path)]) == 0

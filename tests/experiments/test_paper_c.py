@@ -179,6 +179,7 @@ def test_bound_of_corollary_7_does_not_fall_to_0():
     assert found.verdict == FAILS and found.value.endswith("3.2320, 3.2003, 3.2000")
 
 
+@pytest.mark.slow
 def test_smoke_run_of_the_ledger(tmp_path):
     assert main(["claims", "--smoke", "--papers", "reject", "--out", str(tmp_path)]) == 0
     ledger = json.loads((tmp_path / "claims.json").read_text("utf-8"))
@@ -199,6 +200,7 @@ def test_smoke_run_of_the_ledger(tmp_path):
         np.testing.assert_allclose(risk, expected, rtol=1e-6)  # d is float32 in the records
 
 
+@pytest.mark.slow
 def test_risk_coverage(tmp_path):
     arguments = ["--smoke", "--rounds", "200", "--cost", "0.1", "0.4", "--rate", "0.1", "0.5"]
     arguments += ["--step-size", "0.1", "--slope", "1", "--out", str(tmp_path)]

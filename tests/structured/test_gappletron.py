@@ -72,6 +72,7 @@ def test_rate():
 # Contract.
 
 
+@pytest.mark.slow
 def test_bandit_contract():
     def make(point, data):
         loss = structured.hinge_gap(K)

@@ -1,0 +1,67 @@
+"""What the bits of a sweep hang on, as text: two sweeps with equal entries give equal results."""
+
+import hashlib
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from jonline import runtime
+from jonline.checkpoint import to_host
+
+FORMAT = 1  # of the files; a change that older code cannot read is a new number
+
+
+def entries_of(
+    functions: dict[str, Callable], arrays: dict[str, Any], numbers: dict[str, int], device: Any
+) -> dict[str, str]:
+    """Returns what the bits of a sweep hang on, name -> text.
+
+    Args:
+      functions: by name; each counts by the text of the file that it is written in.
+      arrays: pytrees by name; each counts by the SHA-256 of its leaves, a string by its own.
+      numbers: by name.
+      device: the kind of device counts, not which one or how many.
+    """
+    around = runtime.environment()
+    counted = ("jonline", "jax", "jaxlib", "numpy", "prng_impl", "x64", "XLA_FLAGS")
+    entries = {"format": str(FORMAT)} | {name: around[name] for name in counted}
+    entries |= {
+        "device": f"{device.platform} {device.device_kind}",
+        "source of jonline": _source_of_jonline(),
+    }
+    entries |= {f"source of {name}": _source(function) for name, function in functions.items()}
+    entries |= {name: _digest(tree) for name, tree in arrays.items()}
+    return entries | {name: str(number) for name, number in numbers.items()}
+
+
+def _digest(tree: Any) -> str:
+    digest = hashlib.sha256()
+    for where, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        array = to_host(leaf) if hasattr(leaf, "dtype") else np.asarray(leaf)
+        if array.dtype.kind == "U":
+            array = np.frombuffer(str(array).encode(), np.uint8)
+        digest.update(f"{jax.tree_util.keystr(where)} {array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()[:16]
+
+
+def _source(function: Callable) -> str:
+    while not inspect.isfunction(function) and hasattr(function, "func"):
+        function = function.func  # a partial
+    try:
+        file = inspect.getsourcefile(inspect.unwrap(function))
+        text = Path(file or "").read_bytes()
+    except (OSError, TypeError):
+        return "unknown"
+    return hashlib.sha256(text).hexdigest()[:16]
+
+
+def _source_of_jonline() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
