@@ -104,7 +104,7 @@ def other_protocol(name: str, arguments: dict[str, Any]) -> str:
     changed = [
         f"{option}={arguments[option]} instead of {value}"
         for option, value in json.loads(json.dumps(options)).items()
-        if arguments[option] != value
+        if arguments.get(option, value) != value  # an option may be newer than the results
     ]
     return f"{name} was played with {', '.join(changed)}" if changed else ""
 
