@@ -63,7 +63,12 @@ LEARNERS = {
 }
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+FAST = ("dford", "dford, kernel", "prank")  # the others are like these, and slow
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n in FAST else [pytest.mark.slow]) for n in LEARNERS]
+)
 def test_learner_keeps_the_contract(name):
     check_learner(LEARNERS[name])
 

@@ -8,6 +8,8 @@ from jonline import Environment, delays, hypotheses, metrics, oracles, ordinal, 
 from tests import games
 from tests.reject import games as signs
 
+pytestmark = pytest.mark.slow
+
 CUTS = hypotheses.linear(games.N)
 LEARNERS = {
     "DFORD": (

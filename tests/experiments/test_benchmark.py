@@ -18,6 +18,8 @@ from experiments import _reference_kernel as kernel_reference
 from experiments import _reference_structured as output_reference
 from experiments.__main__ import HERE
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = 1000
 
 

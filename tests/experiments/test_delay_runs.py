@@ -12,6 +12,8 @@ from experiments.__main__ import main
 from experiments._delays import BIT, FIXED, LABELS, ODAFTRL, SOLID, VARIABLE
 from experiments._ledger import FAILS, HOLDS, UNTESTED
 
+pytestmark = pytest.mark.slow
+
 TINY = ["--smoke", "--seeds", "2"]
 CLAIMS = {claim.id.removeprefix("B13 "): claim for claim in _claims_delay.CLAIMS}
 

@@ -246,6 +246,7 @@ def test_rates_too_large_for_a_slope_are_an_error(capsys, tmp_path):
     assert "is below 1 at 0 of the 7 T" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_osp_ranking(tmp_path, monkeypatch):
     def rows(directory, num_items):
         if num_items > 2:

@@ -14,6 +14,8 @@ from experiments._structured import BEST, GRID, INVERSE_WEIGHTED, PSEUDO_INVERSE
 from jonline import structured
 from jonline.oracles import Mismatch
 
+pytestmark = pytest.mark.slow
+
 TINY = ["--smoke", "--seeds", "2", "--rounds", "40", "--windows", "2"]
 
 

@@ -218,6 +218,7 @@ def test_risk_coverage(tmp_path):
         np.testing.assert_allclose(same, own.mean(), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_kernel(tmp_path):
     arguments = ["--smoke", "--learners", DSAL, "--budget", "5", "40", "--step-size", "2"]
     assert main(["reject_kernel", *arguments, "--out", str(tmp_path)]) == 0

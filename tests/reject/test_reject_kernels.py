@@ -8,6 +8,8 @@ import jonline
 from jonline import Environment, hypotheses, kernels, oracles, reject, streams
 from tests.reject.games import LEARNERS, N, play, table
 
+pytestmark = pytest.mark.slow
+
 T = 200
 POINTS = {"step_size": [0.05, 0.2, 0.5]}
 

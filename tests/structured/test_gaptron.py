@@ -83,6 +83,7 @@ def test_step_size_and_rate():
 # Contract.
 
 
+@pytest.mark.slow
 def test_bandit_contract():
     def make(point, data):
         loss = structured.logistic_gap(K)

@@ -3,11 +3,14 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import jonline
 from jonline import delays, optimizers
 from tests.structured.test_osp_delays import DELAY, FIXED, KINDS, B, maker, planted
 from tests.test_delayed_optimizers import adahedge, solid
+
+pytestmark = pytest.mark.slow
 
 
 def gradients(kind, seen):
