@@ -31,6 +31,7 @@ def played(learner, oracle, hypothesis):
 
 
 @pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.slow
 def test_linear_kernel_plays_as_the_linear_learner(name):
     """Same keys: the same outputs in every round; thresholds within rounding of 200 terms."""
     linear = played(*LEARNERS[name], hypotheses.linear(N))

@@ -82,6 +82,7 @@ def test_bandit_contract():
     check_learner(Case(make, dict(diameter=4.0, explore=0.4), _table(), _metrics))
 
 
+@pytest.mark.slow
 def test_label_contract():
     def make(point, data):
         loss = structured.logistic_gap(K)

@@ -42,6 +42,7 @@ def maker(kind, optimizer, delay=None, explore=0.2):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("delay", ["fixed", "variable"])
+@pytest.mark.slow
 def test_learns_in_every_setting_of_the_paper(kind, delay):
     if delay == "fixed":
         optimizer, late = FIXED["odaftrl"], delays.fixed(DELAY)
