@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from jonline import programs
 from jonline.core import Array
 
 Surrogate = Callable[[Array, Array], Array]
@@ -67,11 +68,15 @@ def search(
     params = jnp.zeros((y.shape[1], x.shape[1]))
     best = Comparator(np.asarray(params), np.inf, np.inf, 0, False)
     mu, low, high, before, num_steps = 0.0, 0.0, np.inf, None, 0
+    tolerance = np.float64(tolerance)
+    start = x, y, params, np.float64(mu), reach, tolerance, np.int64(max_steps)
+    minimise = programs.compiled(partial(_minimise, surrogate), *start).call
+    certify = programs.compiled(partial(_certify, surrogate), x, y, params, reach).call
     while True:
-        limit = max_steps - num_steps
-        params, count = _minimise(surrogate, x, y, params, mu, reach, tolerance, limit)
+        limit = np.int64(max_steps - num_steps)
+        params, count = minimise(x, y, params, np.float64(mu), reach, tolerance, limit)
         num_steps += max(int(count), 1)
-        params, norm, loss, slope, gap = _certify(surrogate, x, y, params, reach)
+        params, norm, loss, slope, gap = certify(x, y, params, reach)
         norm, loss, slope, gap = (float(number) for number in (norm, loss, slope, gap))
         converged = gap <= tolerance * max(1.0, loss)
         if gap < best.gap:
@@ -94,7 +99,6 @@ def _rate(before: np.ndarray, here: np.ndarray) -> float:
     return up / across if across else -1.0
 
 
-@partial(jax.jit, static_argnums=0)
 def losses(surrogate, x, y, params):
     """Returns the loss of each round, (T,), for x (T, n), y (T, d) and params (d, n)."""
 
@@ -112,7 +116,6 @@ def _sum(surrogate, x, y, params):
     return jnp.sum(losses(surrogate, x, y, params))
 
 
-@partial(jax.jit, static_argnums=0)
 def _minimise(surrogate, x, y, params, mu, radius, tolerance, max_steps):
     """Minimises F(W) + (mu/2) ||W||^2 from `params` on; without mu, until it is out of 2 R."""
 
@@ -144,7 +147,6 @@ def _minimise(surrogate, x, y, params, mu, radius, tolerance, max_steps):
     return params, count
 
 
-@partial(jax.jit, static_argnums=0)
 def _certify(surrogate, x, y, params, radius):
     """Returns the model scaled into the ball, its norm before, its loss, ||grad F|| and gap."""
     norm = optax.tree.norm(params)

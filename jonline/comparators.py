@@ -11,14 +11,13 @@ Symbols:
 """
 
 import warnings
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jonline import ball, checks, door, engine, equations, program, rounds
+from jonline import ball, checks, door, engine, equations, program, programs, rounds
 from jonline.ball import Comparator, Surrogate
 from jonline.core import Example, PRNGKey, Stream
 
@@ -49,8 +48,7 @@ def examples(stream: Stream, key: PRNGKey | int, seed: int, num_rounds: int) -> 
     the stream reads.
 
     Args:
-      stream: that of the run's environment. Pass the same object for other seeds, to reuse the
-        compiled program.
+      stream: that of the run's environment.
       key: the root of the sweep, as `sweep` takes it.
       seed: which seed of the sweep, >= 0.
       num_rounds: T >= 1.
@@ -64,11 +62,12 @@ def examples(stream: Stream, key: PRNGKey | int, seed: int, num_rounds: int) -> 
     checks.kind("stream", stream, Stream)
     checks.at_least("num_rounds", num_rounds, 1)
     checks.require(num_rounds < 2**31, "num_rounds", "be < 2^31", num_rounds)
-    return _examples(stream, int(num_rounds), door.one_key(key, seed), jnp.int32(0))
+    args = door.one_key(key, seed), np.int32(0)
+    examples = programs.compiled(lambda *args: _examples(stream, int(num_rounds), *args), *args)
+    return examples.call(*args)
 
 
-@partial(jax.jit, static_argnums=(0, 1), compiler_options=engine.COMPILER_OPTIONS)
-def _examples(stream, num_rounds, run_key, first):
+def _examples(stream, num_rounds, run_key, zero):
     """The engine's loop over rounds that draw an example and do nothing else."""
 
     def one_round(data, key, t, point, carry):
@@ -78,10 +77,11 @@ def _examples(stream, num_rounds, run_key, first):
     def begin(data, key, point):
         return rounds.Carry((), (), jnp.int32(0))
 
-    lanes = jnp.zeros(engine.WIDTH, jnp.int32)
-    carry = rounds.Carry((), (), lanes)
-    prepared = program.prepare(begin, one_round, (), run_key, {"lane": lanes}, carry, first)
-    carry = program.narrow(prepared, carry)
+    lanes = {"lane": jnp.zeros(engine.WIDTH, jnp.int32)}
+    staged = program.stage(begin, one_round, (), run_key, lanes)
+    ahead = program.ahead(staged, (), run_key, zero)
+    prepared = program.prepare(staged, ahead, (), run_key, lanes, engine.WIDTH, zero)
+    carry = program.narrow(prepared, rounds.Carry((), (), lanes["lane"]))
 
     def one(t, buffer, drawn):
         _, example = program.play(prepared, drawn, t, carry)
@@ -113,8 +113,7 @@ def best_linear(
     they are given. It runs on JAX's default device, which must have float64.
 
     Args:
-      surrogate: S, `(theta, y) -> scalar`, convex in theta, e.g. `space.surrogate`. Pass the same
-        function object for other seeds, to reuse the compiled program.
+      surrogate: S, `(theta, y) -> scalar`, convex in theta, e.g. `space.surrogate`.
       examples: (x, y) of all rounds, as `comparators.examples` returns them: x (T, n), y (T, d).
       radius: R > 0, or None for all models. Then the gap is with respect to the models of norm up
         to max(1, 2 ||U||); on data that some model separates there is no best one, and U is one
@@ -163,8 +162,9 @@ def loss_curve(surrogate: Surrogate, params: Any, examples: Any, record_every: i
     shape = (y.shape[1], x.shape[1])
     checks.require(np.shape(params) == shape, "params", f"have shape {shape}", np.shape(params))
     with jax.enable_x64(True):
-        each = np.asarray(ball.losses(surrogate, x, y, np.asarray(params, np.float64)))
-    return np.cumsum(each.reshape(-1, record_every).sum(axis=1))
+        args = x, y, np.asarray(params, np.float64)
+        each = programs.compiled(lambda *args: ball.losses(surrogate, *args), *args).call(*args)
+    return np.cumsum(np.asarray(each).reshape(-1, record_every).sum(axis=1))
 
 
 def surrogate_regret(records: dict[str, Any], comparator_loss: Any, gap: Any) -> Regret:

@@ -17,7 +17,6 @@ import jax.numpy as jnp
 from jonline import equations, lanes, loops, stages, wide
 from jonline.core import Array, PRNGKey
 from jonline.loops import Lanes
-from jonline.rounds import Carry
 
 WIDTH = 16  # rounds of a chunk, like lanes of a block, are a multiple: full vectors of float32
 CHUNK = 1024  # rounds drawn ahead at most
@@ -33,16 +32,10 @@ class Program(NamedTuple):
     num_lanes: int
 
 
-def prepare(
-    begin: Callable,
-    one_round: Callable,
-    data: Any,
-    keys: PRNGKey,
-    points: dict[str, Any],
-    carry: Carry,
-    first: Array,
-) -> Program:
-    """Splits a round into stages and evaluates those that come before the rounds.
+def stage(
+    begin: Callable, one_round: Callable, data: Any, keys: PRNGKey, points: dict[str, Any]
+) -> stages.Stages:
+    """Splits a round into stages, for blocks with the shapes of these.
 
     Args:
       begin: `(data, run_key, point) -> carry`, for one lane.
@@ -50,38 +43,69 @@ def prepare(
       data: shared by all lanes.
       keys: (seeds,) run keys.
       points: (points,) each.
-      carry: of all lanes, lane axis last.
-      first: a traced number >= 0.
     """
-    num_seeds = len(keys)
-    num_lanes = jax.tree.leaves(carry)[0].shape[-1]
-    num_points = num_lanes // num_seeds
+    data = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), data)
     key, point = _one(keys), jax.tree.map(_one, points)
-    staged = stages.split(
+    return stages.split(
         one_round,
         data,
         key,
         jax.ShapeDtypeStruct((), jnp.int32),
         point,
-        jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[:-1], leaf.dtype), carry),
+        jax.eval_shape(begin, data, key, point),
         starts_equal=stages.same_everywhere(begin, data, key, point),
     )
-    of_data, of_key, of_time, of_point, _ = staged.inputs
+
+
+def ahead(staged: stages.Stages, data: Any, keys: PRNGKey, zero: Array) -> list[Array]:
+    """Returns what a round reads of what depends on the seeds alone, (seeds, ...) each.
+
+    `zero` is a traced 0.
+    """
+    shared = _shared(staged, data, zero)
+
+    def of_seed(key):
+        env = equations.evaluate(staged.seed.eqns, shared | {staged.inputs[1][0]: key})
+        return [env[var] for var in staged.seed.gives]
+
+    return jax.vmap(of_seed)(keys)
+
+
+def _shared(staged: stages.Stages, data: Any, first: Array) -> dict:
     sign = jnp.uint32(1 << 31) | (first < 0).astype(jnp.uint32)
     minus_zero = jax.lax.bitcast_convert_type(sign, jnp.float32)  # the compiler cannot know
     shared = (
         staged.constants
         | {equations.MINUS_ZERO: minus_zero}
-        | dict(zip(of_data, jax.tree.leaves(data), strict=True))
+        | dict(zip(staged.inputs[0], jax.tree.leaves(data), strict=True))
     )
-    shared = equations.evaluate(staged.shared.eqns, shared)
+    return equations.evaluate(staged.shared.eqns, shared)
 
-    def of_seed(key):
-        env = equations.evaluate(staged.seed.eqns, shared | {of_key[0]: key})
-        return [env[var] for var in staged.seed.gives]
 
+def prepare(
+    staged: stages.Stages,
+    ahead: list[Array],
+    data: Any,
+    keys: PRNGKey,
+    points: dict[str, Any],
+    num_points: int,
+    first: Array,
+) -> Program:
+    """Evaluates the stages that come before the rounds.
+
+    Args:
+      staged: from `stage`.
+      ahead: from `ahead`, of this block.
+      data, keys, points: of this block.
+      num_points: how many there are.
+      first: a traced number >= 0.
+    """
+    num_seeds = len(keys)
+    num_lanes = num_seeds * num_points
+    _, of_key, of_time, of_point, _ = staged.inputs
+    shared = _shared(staged, data, first)
     seed_vars = (*of_key, *staged.seed.gives)
-    seed_values = (keys, *jax.vmap(of_seed)(keys))
+    seed_values = (keys, *ahead)
 
     def to_lanes(value):  # (seeds, ...) -> (..., lanes)
         value = jnp.moveaxis(value, 0, -1)

@@ -33,7 +33,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend import core as jex
 
-from jonline import equations
+from jonline import equations, programs
 
 SEED, TIME, LANE, CARRY, EXAMPLE, UNIFORM = 1, 2, 4, 8, 16, 32
 _ORDER = ("shared", "seed", "lane", "draw", "round")
@@ -70,6 +70,7 @@ class Stages(NamedTuple):
     inputs: tuple  # the variables of (data, key, time, point, carry), a tuple each
     uniform: tuple  # which leaves of the carry are
     wide: bool  # whether the round multiplies a large matrix
+    effects: tuple  # primitives that do more than return a value, which no stage has
     constants: dict
     shared: Stage
     seed: Stage
@@ -101,7 +102,8 @@ def split(function: Any, *args: Any, starts_equal: Sequence[bool] = ()) -> Stage
       The stages, with every call inlined.
     """
     closed, out_tree = equations.flat_jaxpr(function, *args)
-    jaxpr = closed.jaxpr
+    effects = programs.names_of_effects(closed.jaxpr)
+    jaxpr = programs.without_effects(closed.jaxpr) if effects else closed.jaxpr
     inputs = _grouped(jaxpr.invars, args)
     uniform = tuple(starts_equal) or (False,) * len(inputs[-1])
     while True:
@@ -146,6 +148,7 @@ def split(function: Any, *args: Any, starts_equal: Sequence[bool] = ()) -> Stage
         inputs=inputs,
         uniform=uniform,
         wide=wide,
+        effects=effects,
         constants=dict(zip(jaxpr.constvars, closed.consts, strict=True)),
         outs=outs,
         out_tree=out_tree,

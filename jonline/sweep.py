@@ -14,6 +14,8 @@ from jonline.core import PRNGKey
 from jonline.result import SweepResult
 from jonline.rounds import Make, Metrics
 
+_AT_ONCE = 1 << 28  # bytes of the rounds that a trace holds on the device
+
 
 class Trace(NamedTuple):
     """Every round of a short stretch of one run, leading axis = rounds.
@@ -73,11 +75,11 @@ def sweep(
 
     Args:
       make: `(point, data) -> (learner, environment)`. It is called once for each point with
-        concrete numbers, so that the factories check them, and then traced. Pass the same function
-        object again to reuse the compiled program.
+        concrete numbers, so that the factories check them, and then traced, in every call anew: a
+        program that was compiled before is known by what it is, whatever function it is made by.
       metrics: `(example, prediction, feedback, state) -> dict` of scalars, `state` before the
-        update. Integers and bools are summed as int32: a window's sum must stay below 2^31, or it
-        wraps unnoticed (return a float where it may not). uint32 and uint64 are errors.
+        update. Integers and bools are summed as int32; a sum that passes its ends is an error
+        (return a float where it may). uint32 and uint64 are errors.
       grid: name -> (G,) numbers, e.g. from `product_grid`. {} is one point without hyperparameters.
       data: a pytree of arrays handed to `make`; one copy per device.
       num_rounds: T >= 1, a multiple of `record_every`.
@@ -102,7 +104,8 @@ def sweep(
 
     Raises:
       ValueError, TypeError: on bad input, before anything is compiled, with name, rule and value;
-        also if called within jit, vmap or grad; if the folder holds another sweep.
+        also if called within jit, vmap or grad; if a round has effects, such as printing; if the
+        folder holds another sweep.
       OSError: if a checkpoint cannot be written; earlier ones are still there.
     """
     checks.at_least("num_seeds", num_seeds, 1)
@@ -175,6 +178,8 @@ def trace(
     Args:
       make, point, data, key, seed: as for `run`.
       first, last: 0-based rounds, 0 <= first < last. Rounds before `first` are played unseen.
+        Effects of the others, `jax.debug.print` for one, happen once in each; those that return
+        values are refused.
 
     Returns:
       A Trace on the host, last - first rounds long.
@@ -190,11 +195,18 @@ def trace(
     horizon = last if longest > last else engine.ENDLESS
     plan = engine.Plan(make, _no_metrics, engine.WIDTH, 1, 1, horizon)
     points = {name: np.repeat(axis, engine.WIDTH) for name, axis in grid.items()}
-    run_key = door.one_key(key, seed)
-    row = engine.bytes_of_a_round(plan, data, run_key, points)
+    inputs = jax.device_put(engine.Inputs(data, door.one_key(key, seed), points))
+    row = engine.bytes_of_a_round(plan, inputs)
     host.check_stretch(last - first, row)
-    seen = engine.trace(plan, last - first, data, run_key, points, first)
-    seen = jax.tree.map(lambda leaf: np.asarray(leaf[..., 0]), seen)
+    effects = engine.plain_round(plan, inputs)
+    at_once = _AT_ONCE // (row * engine.WIDTH + 1) if effects is None else 1
+    length = max(1, min(at_once, last - first))
+    parts = []
+    for t, carry, seen in engine.stretch(plan, inputs, first, last, length):
+        if effects is not None:
+            effects(t, carry)
+        parts.append(jax.tree.map(lambda leaf: np.asarray(leaf[..., 0]), seen))
+    seen = jax.tree.map(lambda *rows: np.concatenate(rows), *parts)
     return Trace(np.arange(first, last), *seen)
 
 
@@ -227,10 +239,14 @@ def _sweep(
     )
     opens = None
     if folder is not None or jax.process_count() > 1:
-        lane = job.plan(1), data, keys, {name: axis[:1] for name, axis in grid.items()}
+        lane = engine.Inputs(data, keys, {name: axis[:1] for name, axis in grid.items()})
         entries = fingerprint.entries_of(
-            {"make": make, "metrics": metrics},
-            {"grid": grid, "keys": keys, "data": data, "program": engine.written_out(*lane)},
+            {
+                "grid": grid,
+                "keys": keys,
+                "data": data,
+                "program": engine.written_out(job.plan(1), lane),
+            },
             {"num_rounds": num_rounds, "num_seeds": len(keys), "record_every": record_every}
             | ({} if block is None else {"block": block}),
             jax.local_devices()[0],
