@@ -20,26 +20,32 @@ class Lanes(NamedTuple):
     value: Any
 
 
-def spread(value: Any, num_lanes: int) -> Lanes:
-    """Returns a value with the lane axis last, copying it to all lanes where it is shared."""
-    if isinstance(value, Lanes):
-        return value
-    value = jnp.asarray(value)
-    return Lanes(jnp.broadcast_to(value[..., None], (*value.shape, num_lanes)))
+class Alike(NamedTuple):
+    """Whole numbers that are the same in all lanes and other ones in another round.
 
-
-class Within(NamedTuple):
-    """How the body of a loop is evaluated.
-
-    Attributes:
-      evaluate: `(eqns, env, num_lanes) -> env`, of the round that the loop is in.
-      place: `(aval) -> axis`, where that holds the lane axis of a value.
-      env: its environment.
+    What becomes a floating number of them is held apart for every lane, as it is where an answer
+    comes late: arithmetic with a shared number has other bits.
     """
 
-    evaluate: Callable[[Sequence[Any], dict, int], dict]
+    value: Any
+
+
+class Block(NamedTuple):
+    """How the equations of a round are evaluated for many lanes.
+
+    Attributes:
+      num_lanes: L.
+      minus_zero: -0.0, of which the compiler does not know.
+      of_lanes: (L,) of the same.
+      evaluate: `(eqns, env, block) -> env`.
+      place: `(aval) -> axis`, where `evaluate` holds the lane axis of a value.
+    """
+
+    num_lanes: int
+    minus_zero: Any
+    of_lanes: Any
+    evaluate: Callable[[Sequence[Any], dict, Any], dict]
     place: Callable[[Any], int]
-    env: dict
 
 
 def last(aval: Any) -> int:
@@ -47,24 +53,72 @@ def last(aval: Any) -> int:
     return -1
 
 
-def _call(closed: Any, values: Sequence[Any], num_lanes: int, within: Within) -> list:
+def spread(value: Any, num_lanes: int) -> Lanes:
+    """Returns a value with the lane axis last, copying it to all lanes where it is shared."""
+    if isinstance(value, Lanes):
+        return value
+    value = jnp.asarray(shared(value))
+    return Lanes(jnp.broadcast_to(value[..., None], (*value.shape, num_lanes)))
+
+
+def shared(value: Any) -> Any:
+    """The value of a shared one, which may change from round to round."""
+    return value.value if isinstance(value, Alike) else value
+
+
+def changing(value: Any, block: Block) -> Lanes | Alike:
+    """Marks a shared value that changes from round to round."""
+    value = jnp.asarray(value)
+    if not jnp.issubdtype(value.dtype, jnp.inexact):
+        return Alike(value)
+    apart = spread(value, block.num_lanes).value
+    if equations.is_float(value):
+        apart = apart + block.of_lanes.astype(value.dtype)  # to the compiler no copies of one
+    return Lanes(jnp.moveaxis(apart, -1, block.place(value)))
+
+
+def spread_at(value: Any, aval: Any, block: Block) -> Lanes:
+    """Returns a value with the lane axis at its place."""
+    if isinstance(value, Lanes):
+        return value
+    return Lanes(jnp.moveaxis(spread(value, block.num_lanes).value, -1, block.place(aval)))
+
+
+def operands(eqn: Any, values: Sequence[Any], block: Block) -> list:
+    """The operands of an equation of lanes: Lanes, or shared arrays.
+
+    In the branches of a condition, which JAX evaluates, floating numbers may be made of them.
+    """
+    if eqn.primitive.name != "cond":
+        return [*map(shared, values)]
+    pairs = zip(values[1:], eqn.invars[1:], strict=True)
+    rest = [spread_at(v, var.aval, block) if isinstance(v, Alike) else v for v, var in pairs]
+    return [shared(values[0]), *rest]
+
+
+def of_shared(eqn: Any, values: Sequence[Any], block: Block) -> list:
+    """Evaluates an equation none of whose operands differs between lanes."""
+    out = equations.bind(eqn, [shared(value) for value in values])
+    changes = eqn.primitive is equations.DRAWN or any(isinstance(v, Alike) for v in values)
+    return [changing(value, block) for value in out] if changes else out
+
+
+def _call(closed: Any, values: Sequence[Any], block: Block) -> list:
     env = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
-    if equations.MINUS_ZERO in within.env:
-        env[equations.MINUS_ZERO] = within.env[equations.MINUS_ZERO]
-    env.update(zip(closed.jaxpr.invars, values, strict=True))
-    env = within.evaluate(closed.jaxpr.eqns, env, num_lanes)
+    env.update(zip(closed.jaxpr.invars, _marked(values, [False] * len(values)), strict=True))
+    env = block.evaluate(closed.jaxpr.eqns, env, block)
     return [equations.read(env, var) for var in closed.jaxpr.outvars]
 
 
-def while_loop(eqn: Any, values: list, num_lanes: int, within: Within) -> list:
+def while_loop(eqn: Any, values: list, block: Block) -> list:
     """All lanes go on until the last is done; a lane that is done keeps its values."""
     p = eqn.params
     n_cond, n_body = p["cond_nconsts"], p["body_nconsts"]
     cond_consts, body_consts = values[:n_cond], values[n_cond : n_cond + n_body]
 
     start = values[n_cond + n_body :]
-    places = [within.place(var.aval) for var in eqn.outvars]
-    flags = _flags(start)
+    places = [block.place(var.aval) for var in eqn.outvars]
+    flags = [a or _is_inexact(var) for a, var in zip(_flags(start), eqn.outvars, strict=True)]
     while True:
         (ends_apart,) = _differ(p["cond_jaxpr"], _flags(cond_consts) + flags)
         after = _differ(p["body_jaxpr"], _flags(body_consts) + flags)
@@ -74,12 +128,12 @@ def while_loop(eqn: Any, values: list, num_lanes: int, within: Within) -> list:
         flags = more
 
     def goes_on(carry):
-        (on,) = _call(p["cond_jaxpr"], [*cond_consts, *_marked(carry, flags)], num_lanes, within)
-        return on.value if isinstance(on, Lanes) else on
+        (on,) = _call(p["cond_jaxpr"], [*cond_consts, *_marked(carry, flags)], block)
+        return on.value if isinstance(on, Lanes) else shared(on)
 
     def body(carry):
-        new = _call(p["body_jaxpr"], [*body_consts, *_marked(carry, flags)], num_lanes, within)
-        new = _plain(new, flags, num_lanes, places)
+        new = _call(p["body_jaxpr"], [*body_consts, *_marked(carry, flags)], block)
+        new = _plain(new, flags, block.num_lanes, places)
         if not ends_apart:
             return new
         on = goes_on(carry)
@@ -88,12 +142,12 @@ def while_loop(eqn: Any, values: list, num_lanes: int, within: Within) -> list:
             for a, b, place in zip(new, carry, places, strict=True)
         ]
 
-    start = _plain(start, flags, num_lanes, places)
+    start = _plain(start, flags, block.num_lanes, places)
     last = lax.while_loop(lambda carry: jnp.any(goes_on(carry)), body, start)
     return _marked(last, flags)
 
 
-def scan(eqn: Any, values: list, num_lanes: int, within: Within) -> list:
+def scan(eqn: Any, values: list, block: Block) -> list:
     p = eqn.params
     n_consts, n_carry = p["num_consts"], p["num_carry"]
     consts, carry, xs = (
@@ -101,7 +155,7 @@ def scan(eqn: Any, values: list, num_lanes: int, within: Within) -> list:
         values[n_consts : n_consts + n_carry],
         values[n_consts + n_carry :],
     )
-    flags = _flags(carry)
+    flags = [a or _is_inexact(var) for a, var in zip(_flags(carry), eqn.outvars, strict=False)]
     while True:
         after = _differ(p["jaxpr"], _flags(consts) + flags + _flags(xs))
         more = [a or b for a, b in zip(flags, after[:n_carry], strict=True)]
@@ -109,10 +163,10 @@ def scan(eqn: Any, values: list, num_lanes: int, within: Within) -> list:
             break
         flags = more
     of_ys = after[n_carry:]
-    places = [within.place(var.aval) for var in eqn.outvars]
-    of_one = [within.place(var.aval) for var in p["jaxpr"].jaxpr.invars[n_consts + n_carry :]]
-    whole = [within.place(var.aval) for var in eqn.invars[n_consts + n_carry :]]
-    ys_of_one = [within.place(var.aval) for var in p["jaxpr"].jaxpr.outvars[n_carry:]]
+    places = [block.place(var.aval) for var in eqn.outvars]
+    of_one = [block.place(var.aval) for var in p["jaxpr"].jaxpr.invars[n_consts + n_carry :]]
+    whole = [block.place(var.aval) for var in eqn.invars[n_consts + n_carry :]]
+    ys_of_one = [block.place(var.aval) for var in p["jaxpr"].jaxpr.outvars[n_carry:]]
 
     def body(carry, now):
         now = [
@@ -120,15 +174,15 @@ def scan(eqn: Any, values: list, num_lanes: int, within: Within) -> list:
             for x, differs, place in zip(now, _flags(xs), of_one, strict=True)
         ]
         args = [*consts, *_marked(carry, flags), *_marked(now, _flags(xs))]
-        out = _call(p["jaxpr"], args, num_lanes, within)
-        ys = _plain(out[n_carry:], of_ys, num_lanes, ys_of_one)
+        out = _call(p["jaxpr"], args, block)
+        ys = _plain(out[n_carry:], of_ys, block.num_lanes, ys_of_one)
         ys = [
             jnp.moveaxis(y, place, -1) if differs else y
             for y, differs, place in zip(ys, of_ys, ys_of_one, strict=True)
         ]
-        return _plain(out[:n_carry], flags, num_lanes, places[:n_carry]), ys
+        return _plain(out[:n_carry], flags, block.num_lanes, places[:n_carry]), ys
 
-    start = _plain(carry, flags, num_lanes, places[:n_carry])
+    start = _plain(carry, flags, block.num_lanes, places[:n_carry])
     plain = [
         jnp.moveaxis(x.value, place, -1) if isinstance(x, Lanes) else x
         for x, place in zip(xs, whole, strict=True)
@@ -146,7 +200,14 @@ def _flags(values: Sequence[Any]) -> list[bool]:
 
 
 def _marked(values: Sequence[Any], flags: Sequence[bool]) -> list:
-    return [Lanes(v) if differs else v for v, differs in zip(values, flags, strict=True)]
+    """Marks arrays that differ between lanes, and whole numbers, which change in the loop."""
+    marked = []
+    for value, differs in zip(values, flags, strict=True):
+        is_whole = not isinstance(value, Lanes | Alike) and not jnp.issubdtype(
+            jnp.asarray(value).dtype, jnp.inexact
+        )
+        marked.append(Lanes(value) if differs else Alike(value) if is_whole else value)
+    return marked
 
 
 def _plain(
@@ -160,7 +221,7 @@ def _plain(
         elif differs:
             plain.append(jnp.moveaxis(spread(value, num_lanes).value, -1, place))
         else:
-            plain.append(value)
+            plain.append(shared(value))
     return plain
 
 
@@ -169,6 +230,10 @@ def _differ(closed: Any, flags: Sequence[bool]) -> list[bool]:
     differs = dict(zip(closed.jaxpr.invars, flags, strict=True))
     for eqn in closed.jaxpr.eqns:
         any_differs = any(differs.get(v) for v in eqn.invars if not isinstance(v, jex.Literal))
-        differs.update(dict.fromkeys(eqn.outvars, any_differs))
+        differs.update((var, any_differs or _is_inexact(var)) for var in eqn.outvars)
     outs = closed.jaxpr.outvars
     return [not isinstance(v, jex.Literal) and bool(differs.get(v)) for v in outs]
+
+
+def _is_inexact(var: Any) -> bool:
+    return jnp.issubdtype(var.aval.dtype, jnp.inexact)

@@ -29,7 +29,7 @@ class Program(NamedTuple):
     staged: stages.Stages
     env: dict  # what the round reads of earlier stages: variable -> shared value or Lanes
     draw: Callable[[Array], list]  # (C,) rounds -> what is drawn for them, with lanes, (C, ...)
-    num_lanes: int
+    block: loops.Block
 
 
 def stage(
@@ -62,7 +62,7 @@ def ahead(staged: stages.Stages, data: Any, keys: PRNGKey, zero: Array) -> list[
 
     `zero` is a traced 0.
     """
-    shared = _shared(staged, data, zero)
+    shared = _shared(staged, data, _minus_zero(zero < 0))
 
     def of_seed(key):
         env = equations.evaluate(staged.seed.eqns, shared | {staged.inputs[1][0]: key})
@@ -71,15 +71,10 @@ def ahead(staged: stages.Stages, data: Any, keys: PRNGKey, zero: Array) -> list[
     return jax.vmap(of_seed)(keys)
 
 
-def _shared(staged: stages.Stages, data: Any, first: Array) -> dict:
-    sign = jnp.uint32(1 << 31) | (first < 0).astype(jnp.uint32)
-    minus_zero = jax.lax.bitcast_convert_type(sign, jnp.float32)  # the compiler cannot know
-    shared = (
-        staged.constants
-        | {equations.MINUS_ZERO: minus_zero}
-        | dict(zip(staged.inputs[0], jax.tree.leaves(data), strict=True))
-    )
-    return equations.evaluate(staged.shared.eqns, shared)
+def _shared(staged: stages.Stages, data: Any, minus_zero: Array) -> dict:
+    env = staged.constants | {staged.minus_zero: minus_zero}
+    env |= dict(zip(staged.inputs[0], jax.tree.leaves(data), strict=True))
+    return equations.evaluate(staged.shared.eqns, env)
 
 
 def prepare(
@@ -103,7 +98,10 @@ def prepare(
     num_seeds = len(keys)
     num_lanes = num_seeds * num_points
     _, of_key, of_time, of_point, _ = staged.inputs
-    shared = _shared(staged, data, first)
+    evaluate, place = (wide.evaluate, wide.place) if staged.wide else (lanes.evaluate, loops.last)
+    of_lanes = _minus_zero(first < -jnp.arange(num_lanes, dtype=jnp.int32))
+    block = loops.Block(num_lanes, _minus_zero(first < 0), of_lanes, evaluate, place)
+    shared = _shared(staged, data, block.minus_zero)
     seed_vars = (*of_key, *staged.seed.gives)
     seed_values = (keys, *ahead)
 
@@ -119,10 +117,12 @@ def prepare(
             env[var] = Lanes(to_lanes(value))
     for var, of_points in zip(of_point, jax.tree.leaves(points), strict=True):
         env[var] = Lanes(jnp.tile(of_points, num_seeds))
-    env = lanes.evaluate(staged.lane.eqns, env, num_lanes)
+    env = lanes.evaluate(
+        staged.lane.eqns, env, block._replace(evaluate=lanes.evaluate, place=loops.last)
+    )
     for var, value in env.items():
         if isinstance(value, Lanes):
-            env[var] = Lanes(jnp.moveaxis(value.value, -1, _place(staged, var)))
+            env[var] = Lanes(jnp.moveaxis(value.value, -1, place(var.aval)))
 
     def draw(rounds):
         def one(t, *values):
@@ -136,11 +136,17 @@ def prepare(
         drawn = of_seeds(rounds, *seed_values)  # (seeds, rounds, ...) each
         drawn = [jax.vmap(to_lanes)(jnp.moveaxis(value, 1, 0)) for value in drawn]
         return [
-            value if _place(staged, var) == -1 else jnp.moveaxis(value, -1, 1)
+            value if place(var.aval) == -1 else jnp.moveaxis(value, -1, 1)
             for value, var in zip(drawn, staged.draw.gives, strict=True)
         ]
 
-    return Program(staged, env, draw, num_lanes)
+    return Program(staged, env, draw, block)
+
+
+def _minus_zero(never: Array) -> Array:
+    """Returns -0.0, of which the compiler cannot know: it does not know what never happens."""
+    sign = jnp.uint32(1 << 31) | never.astype(jnp.uint32)
+    return jax.lax.bitcast_convert_type(sign, jnp.float32)
 
 
 def play(program: Program, drawn: list, t: Array, carry: Any) -> tuple[Any, Any]:
@@ -148,34 +154,30 @@ def play(program: Program, drawn: list, t: Array, carry: Any) -> tuple[Any, Any]
 
     The carry is `narrow`, the rest has the lane axis last.
     """
-    staged = program.staged
+    staged, block = program.staged, program.block
     env = program.env | dict(zip(staged.draw.gives, map(Lanes, drawn), strict=True))
     env[staged.inputs[2][0]] = t
+    of_example = equations.evaluate(staged.example.eqns, env)
+    env |= {var: loops.changing(of_example[var], block) for var in staged.example.gives}
+    env[staged.inputs[2][0]] = loops.Alike(t)
     for var, leaf, same in zip(
         staged.inputs[4], jax.tree.leaves(carry), staged.uniform, strict=True
     ):
-        env[var] = leaf if same else Lanes(leaf)
-    evaluate = wide.evaluate if staged.wide else lanes.evaluate
-    env = evaluate(staged.round.eqns, env, program.num_lanes)
+        env[var] = loops.Alike(leaf) if same else Lanes(leaf)
+    env = block.evaluate(staged.round.eqns, env, block)
     return jax.tree.unflatten(
         staged.out_tree, [_out(program, env, i) for i in range(len(staged.outs))]
     )
 
 
 def _out(program: Program, env: dict, i: int) -> Array:
-    staged = program.staged
-    value, here = equations.read(env, staged.outs[i]), _place(staged, staged.outs[i])
+    staged, block = program.staged, program.block
+    aval, value = staged.outs[i].aval, equations.read(env, staged.outs[i])
     is_carry = i < len(staged.uniform)
     if is_carry and staged.uniform[i]:
-        return value
-    if not isinstance(value, Lanes):
-        value, here = loops.spread(value, program.num_lanes), -1
-    return jnp.moveaxis(value.value, here, _place(staged, staged.outs[i]) if is_carry else -1)
-
-
-def _place(staged: stages.Stages, var: Any) -> int:
-    """Where the lane axis of a value is within a round."""
-    return wide.place(var.aval) if staged.wide else -1
+        return loops.shared(value)
+    value = loops.spread_at(value, aval, block).value
+    return value if is_carry else jnp.moveaxis(value, block.place(aval), -1)
 
 
 def narrow(program: Program, carry: Any) -> Any:
@@ -186,7 +188,7 @@ def narrow(program: Program, carry: Any) -> Any:
     return jax.tree.unflatten(
         tree,
         [
-            leaf[..., 0] if same else jnp.moveaxis(leaf, -1, _place(staged, var))
+            leaf[..., 0] if same else jnp.moveaxis(leaf, -1, program.block.place(var.aval))
             for leaf, same, var in triples
         ],
     )
@@ -200,9 +202,9 @@ def widen(program: Program, carry: Any) -> Any:
     return jax.tree.unflatten(
         tree,
         [
-            loops.spread(leaf, program.num_lanes).value
+            loops.spread(leaf, program.block.num_lanes).value
             if same
-            else jnp.moveaxis(leaf, _place(staged, var), -1)
+            else jnp.moveaxis(leaf, program.block.place(var.aval), -1)
             for leaf, same, var in triples
         ],
     )
@@ -211,7 +213,7 @@ def widen(program: Program, carry: Any) -> Any:
 def zeros(program: Program) -> Any:
     """Returns zeros of the shapes of the rest that `play` returns."""
     avals = [var.aval for var in program.staged.outs]
-    leaves = [jnp.zeros((*aval.shape, program.num_lanes), aval.dtype) for aval in avals]
+    leaves = [jnp.zeros((*aval.shape, program.block.num_lanes), aval.dtype) for aval in avals]
     return jax.tree.unflatten(program.staged.out_tree, leaves)[1]
 
 

@@ -7,20 +7,21 @@ sorted by what they depend on, and each sort is evaluated where it costs least:
   seed     the run key                        once a call and seed
   lane     the point (and the run key)        once a call and lane
   draw     the run key and the round number   a chunk of rounds ahead, once a seed
+  example  the round number, in an example    in the round, once for all lanes
   round    the carry, or several of the above in the round, for all lanes
 
 Of what a learner makes of an example only that is computed ahead whose bits are the same everywhere
 (products, comparisons, whole numbers): a sum would have others than in the round, where a late
 answer needs it.
 
-What depends on nothing or on the round number alone is recomputed wherever it is read. So examples,
+What depends on nothing or, but for examples, on the round number alone is recomputed wherever it is
+read. So examples,
 random words and whatever else hangs on the seed alone are computed once per seed and in wide
 vectors, though learners and streams are written for one lane and one round. The arithmetic is that
 of the traced round: nothing is reordered or approximated.
 
-Parts of the carry that begin equal in all lanes, that only the round number and their like change,
-and that no floating number is made of (the place in a ring) are *uniform*: the round computes them
-once, for all lanes.
+Whole numbers in the carry that begin equal in all lanes and that only the round number and their
+like change (the place in a ring) are *uniform*: the round computes them once, for all lanes.
 """
 
 import functools
@@ -36,14 +37,14 @@ from jax.extend import core as jex
 from jonline import equations, programs
 
 SEED, TIME, LANE, CARRY, EXAMPLE, UNIFORM = 1, 2, 4, 8, 16, 32
-_ORDER = ("shared", "seed", "lane", "draw", "round")
+_ORDER = ("shared", "seed", "lane", "draw", "example", "round")
 _FREE = ("nothing", "time")  # recomputed where they are read
 
 _ELEMENTWISE = frozenset(
     """
     abs add and broadcast_in_dim clamp convert_element_type copy div eq ge gt integer_pow
-    iota is_finite le lt max min mul ne neg not or reshape rem select_n sign squeeze
-    stop_gradient sub xor
+    iota is_finite le lt max min mul ne neg not optimization_barrier or reshape rem select_n
+    sign squeeze stop_gradient sub xor
     """.split()
 )
 _TAKES = frozenset(("drawn", "dynamic_slice", "gather"))
@@ -51,7 +52,8 @@ _LARGE = 2048  # numbers of a matrix with which a round is wide
 _SAME_ANYWHERE = frozenset(
     """
     abs broadcast_in_dim concatenate convert_element_type copy dynamic_slice gather max min
-    mul neg pad reshape rev select_n sign slice squeeze stop_gradient transpose
+    mul neg optimization_barrier pad reshape rev select_n sign slice squeeze stop_gradient
+    transpose
     """.split()
 )
 
@@ -65,8 +67,9 @@ class Stage(NamedTuple):
 
 
 class Stages(NamedTuple):
-    """A round in five stages; see the module's docstring. `out_tree` is that of the round."""
+    """A round in stages; see the module's docstring. `out_tree` is that of the round."""
 
+    minus_zero: Any  # the variable of -0.0, see `equations.exact`
     inputs: tuple  # the variables of (data, key, time, point, carry), a tuple each
     uniform: tuple  # which leaves of the carry are
     wide: bool  # whether the round multiplies a large matrix
@@ -76,6 +79,7 @@ class Stages(NamedTuple):
     seed: Stage
     lane: Stage
     draw: Stage
+    example: Stage
     round: Stage
     outs: tuple
     out_tree: Any
@@ -85,7 +89,7 @@ def same_everywhere(function: Any, data: Any, key: Any, point: Any) -> tuple[boo
     """Returns which leaves of `function(data, key, point)` depend on neither key nor point."""
     jaxpr = equations.flat_jaxpr(function, data, key, point)[0].jaxpr
     inputs = _grouped(jaxpr.invars, (data, key, point))
-    depends, _ = _dependencies(jaxpr, inputs, (0, SEED, LANE))
+    depends, _ = _dependencies(jaxpr, inputs, (0, SEED, LANE), None)
     return tuple(not _bits(depends, var) for var in jaxpr.outvars)
 
 
@@ -99,29 +103,31 @@ def split(function: Any, *args: Any, starts_equal: Sequence[bool] = ()) -> Stage
         default none does.
 
     Returns:
-      The stages, with every call inlined.
+      The stages of its `equations.exact` equations, with every call inlined.
     """
     closed, out_tree = equations.flat_jaxpr(function, *args)
     effects = programs.names_of_effects(closed.jaxpr)
-    jaxpr = programs.without_effects(closed.jaxpr) if effects else closed.jaxpr
-    inputs = _grouped(jaxpr.invars, args)
+    closed = equations.exact(programs.without_effects(closed) if effects else closed)
+    jaxpr = closed.jaxpr
+    minus_zero, *rest = jaxpr.invars
+    inputs = _grouped(rest, args)
     uniform = tuple(starts_equal) or (False,) * len(inputs[-1])
+    whole = [not jnp.issubdtype(var.aval.dtype, jnp.inexact) for var in inputs[-1]]
+    uniform = tuple(map(operator.and_, uniform, whole))
     while True:
         of_carry = [UNIFORM << i if same else CARRY for i, same in enumerate(uniform)]
-        depends, homes = _dependencies(jaxpr, inputs, (0, SEED, TIME, LANE, of_carry))
+        bits = (0, SEED, TIME, LANE, of_carry)
+        depends, homes = _dependencies(jaxpr, inputs, bits, minus_zero)
         if not any(uniform):
             break
         after = [_bits(depends, out) & (SEED | LANE | CARRY) for out in jaxpr.outvars]
-        floats = _become_floats(jaxpr, depends)
-        still = tuple(
-            same and not after[i] and not floats & of_carry[i] for i, same in enumerate(uniform)
-        )
+        still = tuple(same and not after[i] for i, same in enumerate(uniform))
         if still == uniform:
             break
         uniform = still
     home = {var: _home(bits) for var, bits in depends.items()}
 
-    wide = _multiplies_large(jaxpr, homes)
+    wide = _multiplies_large(jaxpr, homes, jaxpr.outvars[: len(uniform)])
     stored = _stored(jaxpr, home, depends, wide)
     outs = tuple(jaxpr.outvars)
     stages: dict = {}
@@ -145,6 +151,7 @@ def split(function: Any, *args: Any, starts_equal: Sequence[bool] = ()) -> Stage
                 wanted[home[var]][var] = None
         stages[name] = Stage(tuple(reversed(mine)), reads, tuple(wanted[name]))
     return Stages(
+        minus_zero=minus_zero,
         inputs=inputs,
         uniform=uniform,
         wide=wide,
@@ -162,47 +169,38 @@ def _grouped(variables: Sequence[Any], args: Sequence[Any]) -> tuple:
     return tuple(tuple(next(rest) for _ in jax.tree.leaves(arg)) for arg in args)
 
 
-def _dependencies(jaxpr: Any, inputs: Sequence[tuple], bits: Sequence[Any]) -> tuple[dict, list]:
+def _dependencies(
+    jaxpr: Any, inputs: Sequence[tuple], bits: Sequence[Any], minus_zero: Any
+) -> tuple[dict, list]:
     """Returns variable -> what it depends on (None: nothing, not even data), and each home."""
-    depends: dict = dict.fromkeys(jaxpr.constvars)
+    depends: dict = dict.fromkeys((*jaxpr.constvars, minus_zero))
     for group, of_group in zip(inputs, bits, strict=True):
         each = of_group if isinstance(of_group, list) else [of_group] * len(group)
         depends.update(zip(group, each, strict=True))
-    homes = []
+    homes, zeros = [], {minus_zero}
     for eqn in jaxpr.eqns:
+        if eqn.primitive.name == "convert_element_type" and any(v is eqn.invars[0] for v in zeros):
+            zeros.update(eqn.outvars)
         known = {depends[var] for var in eqn.invars if not isinstance(var, jex.Literal)} - {None}
         union = functools.reduce(operator.or_, known) if known else None
-        if eqn.primitive is equations.DRAWN and union:
-            union |= EXAMPLE
-        elif union and union & EXAMPLE and not _is_same_anywhere(eqn):
+        if eqn.primitive is equations.DRAWN:
+            union = (union or TIME) | EXAMPLE
+        elif union and union & EXAMPLE and not _is_same_anywhere(eqn, zeros):
             union |= CARRY
         depends.update(dict.fromkeys(eqn.outvars, union))
         homes.append(_home(union))
     return depends, homes
 
 
-def _is_same_anywhere(eqn: Any) -> bool:
-    if eqn.primitive.name in _SAME_ANYWHERE:
+def _is_same_anywhere(eqn: Any, zeros: set) -> bool:
+    if eqn.primitive.name in _SAME_ANYWHERE or (
+        eqn.primitive.name == "add" and any(var is eqn.invars[1] for var in zeros)
+    ):
         return True
     has_body = any("jaxpr" in name or name == "branches" for name in eqn.params)
     return not has_body and not any(
         jnp.issubdtype(var.aval.dtype, jnp.inexact) for var in eqn.outvars
     )
-
-
-def _become_floats(jaxpr: Any, depends: dict) -> int:
-    """Returns what whole numbers that are the same in all lanes become floating ones depend on.
-
-    Arithmetic with such a number would have other bits than with one that lanes hold apart (XLA
-    divides by a shared number otherwise), and a learner has both, without and with a delay.
-    """
-    bits = 0
-    for eqn in jaxpr.eqns:
-        if eqn.primitive.name in ("convert_element_type", "bitcast_convert_type"):
-            of_input = _bits(depends, eqn.invars[0])
-            becomes = jnp.issubdtype(eqn.outvars[0].aval.dtype, jnp.inexact)
-            bits |= of_input if becomes and not of_input & (SEED | LANE | CARRY) else 0
-    return bits
 
 
 def _bits(depends: dict, var: Any) -> int:
@@ -212,6 +210,8 @@ def _bits(depends: dict, var: Any) -> int:
 def _home(bits: int | None) -> str:
     if bits is None:
         return "nothing"
+    if bits == TIME | EXAMPLE:
+        return "example"
     bits &= ~EXAMPLE
     if bits == TIME:
         return "time"
@@ -237,14 +237,32 @@ def _size(var: Any) -> int:
     return size * getattr(var.aval.dtype, "itemsize", 8)
 
 
-def _multiplies_large(jaxpr: Any, homes: Sequence[str]) -> bool:
-    """Whether the round multiplies a matrix of `_LARGE` numbers or more."""
-    return any(
-        home == "round"
-        and eqn.primitive.name == "dot_general"
-        and max(math.prod(var.aval.shape) for var in eqn.invars) >= _LARGE
-        for eqn, home in zip(jaxpr.eqns, homes, strict=True)
-    )
+def _multiplies_large(jaxpr: Any, homes: Sequence[str], carry: Sequence[Any]) -> bool:
+    """Whether the carry is made by multiplying a matrix of `_LARGE` numbers or more in the round.
+
+    What only the metrics multiply does not count: they change no bits of a run.
+    """
+    needed = {var for var in carry if not isinstance(var, jex.Literal)}
+    for eqn, home in zip(reversed(jaxpr.eqns), reversed(homes), strict=True):
+        if not any(var in needed for var in eqn.outvars):
+            continue
+        needed.update(var for var in eqn.invars if not isinstance(var, jex.Literal))
+        if home == "round" and _largest_product(eqn) >= _LARGE:
+            return True
+    return False
+
+
+def _largest_product(eqn: Any) -> int:
+    """The numbers of the largest factor of a product, also of one in the body of a loop."""
+    if eqn.primitive.name == "dot_general":
+        return max(math.prod(var.aval.shape) for var in eqn.invars)
+    bodies = [body for value in eqn.params.values() for body in _bodies(value)]
+    return max((_largest_product(inner) for body in bodies for inner in body.eqns), default=0)
+
+
+def _bodies(value: Any) -> list:
+    closed = value if isinstance(value, tuple) else (value,)
+    return [part.jaxpr for part in closed if isinstance(part, jex.ClosedJaxpr)]
 
 
 def _stored(jaxpr: Any, home: dict, depends: dict, wide: bool) -> set:
@@ -262,7 +280,8 @@ def _stored(jaxpr: Any, home: dict, depends: dict, wide: bool) -> set:
         ins = [v for v in eqn.invars if not isinstance(v, jex.Literal) and home[v] not in _FREE]
         if wide and ins and eqn.primitive.name in _TAKES and home[ins[0]] == "shared":
             ins = ins[1:]
-        if eqn.primitive.name in cheap and len({home[v] for v in ins}) <= 1:
+        is_cheap = eqn.primitive.name in cheap and home[eqn.outvars[0]] != "example"
+        if is_cheap and len({home[v] for v in ins}) <= 1:
             parts = set().union(*(made_of.get(v, {v}) for v in ins))
             room = _size(eqn.outvars[0]) + bool(_bits(depends, eqn.outvars[0]) & EXAMPLE)
             if sum(map(_size, parts)) < room:

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from jonline import equations, lanes, loops
-from jonline.loops import Lanes
+from jonline.loops import Block, Lanes
 
 _LARGE = 256  # numbers of one lane
 _COLUMNS = 32
@@ -34,35 +34,34 @@ def place(aval: Any) -> int:
     return 0 if is_large(aval) else -1
 
 
-def evaluate(eqns: Sequence[Any], env: dict, num_lanes: int) -> dict:
+def evaluate(eqns: Sequence[Any], env: dict, block: Block) -> dict:
     """Returns `env` with the results of `eqns`; the lane axis of each value is at its `place`."""
     env = dict(env)
     done: dict = {}  # the small values that large ones are made of
 
     def finished(var):
         value = equations.read(env, var)
-        is_float = jnp.issubdtype(var.aval.dtype, jnp.floating)
-        if not isinstance(value, Lanes) or is_large(var.aval) or not is_float:
+        if not isinstance(value, Lanes) or is_large(var.aval) or not equations.is_float(var.aval):
             return value
         if var not in done:
-            done[var] = Lanes(_once(value.value, env[equations.MINUS_ZERO]))
+            done[var] = Lanes(_once(value.value, block.minus_zero))
         return done[var]
 
     for eqn in eqns:
         if not any(is_large(var.aval) for var in (*eqn.invars, *eqn.outvars)):
-            env = lanes.evaluate([eqn], env, num_lanes)
+            env = lanes.evaluate([eqn], env, block)
             continue
         values = [finished(var) for var in eqn.invars]
         if not any(isinstance(value, Lanes) for value in values):
-            env = equations.evaluate([eqn], env)
-            continue
-        if eqn.primitive.name in ("while", "scan"):
-            within = loops.Within(evaluate, place, env)
-            out = lanes.LOOPS[eqn.primitive.name](eqn, values, num_lanes, within)
-        elif _is_long_sum(eqn):
-            out = [_long_sum(eqn, values, num_lanes, env)]
+            out = loops.of_shared(eqn, values, block)
         else:
-            out = map(Lanes, equations.rounded(eqn, _by_vmap(eqn, values, num_lanes), env))
+            values = loops.operands(eqn, values, block)
+            if eqn.primitive.name in lanes.LOOPS:
+                out = lanes.LOOPS[eqn.primitive.name](eqn, values, block)
+            elif _is_long_sum(eqn):
+                out = [_long_sum(eqn, values, block)]
+            else:
+                out = map(Lanes, _by_vmap(eqn, values, block))
         env.update(zip(eqn.outvars, out, strict=True))
     return env
 
@@ -78,7 +77,11 @@ def _once(value: Any, minus_zero: Any) -> Any:
     return jax.lax.while_loop(lambda carry: carry[0] < num_rounds, body, (jnp.int32(0), value))[1]
 
 
-def _by_vmap(eqn: Any, values: list, num_lanes: int) -> list:
+def _by_vmap(eqn: Any, values: list, block: Block) -> list:
+    if eqn.primitive.name == "optimization_barrier":
+        values = [
+            loops.spread_at(v, var.aval, block) for v, var in zip(values, eqn.invars, strict=True)
+        ]
     axes = [
         place(var.aval) if isinstance(value, Lanes) else None
         for var, value in zip(eqn.invars, values, strict=True)
@@ -86,23 +89,26 @@ def _by_vmap(eqn: Any, values: list, num_lanes: int) -> list:
     plain = [value.value if isinstance(value, Lanes) else value for value in values]
     out_axes = [place(var.aval) for var in eqn.outvars]
     one = lambda *args: equations.bind(eqn, args)  # noqa: E731
-    return jax.vmap(one, axes, out_axes, axis_size=num_lanes)(*plain)
+    return jax.vmap(one, axes, out_axes, axis_size=block.num_lanes)(*plain)
 
 
 def _is_long_sum(eqn: Any) -> bool:
-    vectors = all(var.aval.ndim == 1 for var in eqn.invars)
-    return equations.is_sum(eqn) or (eqn.primitive.name == "dot_general" and vectors)
+    if eqn.primitive.name == "dot_general":
+        return equations.is_with_vector(eqn) and not eqn.outvars[0].aval.shape
+    return equations.is_sum(eqn)
 
 
-def _long_sum(eqn: Any, values: list, num_lanes: int, env: dict) -> Lanes:
-    axes = [axis + 1 for axis in eqn.params.get("axes", (0,))]
+def _long_sum(eqn: Any, values: list, block: Block) -> Lanes:
+    """The sum over axes of a large value, or of the products of two vectors."""
+    is_product = eqn.primitive.name == "dot_general"
+    axes = [axis + 1 for axis in ((0,) if is_product else eqn.params["dimensions"])]
     factors = [
         jnp.moveaxis(value.value, place(var.aval), 0) if isinstance(value, Lanes) else value
-        for var, value in zip(eqn.invars, values, strict=True)
+        for var, value in zip(eqn.invars[: 1 + is_product], values, strict=False)
     ]
     terms = math.prod(factors[1:], start=factors[0])
-    minus_zero = env[equations.MINUS_ZERO].astype(terms.dtype)
-    if len(values) > 1:
+    minus_zero = block.minus_zero.astype(terms.dtype)
+    if is_product:
         terms = terms + minus_zero
     kept = [axis for axis in range(terms.ndim) if axis not in axes]
     terms = terms.transpose(*kept, *axes)

@@ -110,7 +110,9 @@ def test_product_with_lanes_last_is_that_of_each_lane(product, apart):
     given = [
         loops.Lanes(value) if differs else value for value, differs in zip(wide, apart, strict=True)
     ]
-    env = lanes.evaluate(jaxpr.eqns, dict(zip(jaxpr.invars, given, strict=True)), 16)
+    zero = jnp.float32(-0.0)
+    block = loops.Block(16, zero, jnp.full(16, zero), lanes.evaluate, loops.last)
+    env = lanes.evaluate(jaxpr.eqns, dict(zip(jaxpr.invars, given, strict=True)), block)
     got = env[jaxpr.outvars[0]].value
     for lane in range(16):
         of_lane = [v[..., lane] if d else v for v, d in zip(wide, apart, strict=True)]
