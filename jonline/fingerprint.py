@@ -1,4 +1,8 @@
-"""What the bits of a sweep hang on, as text: two sweeps with equal entries give equal results."""
+"""What a sweep is, as text: what its bits depend on, and apart from that how far it goes.
+
+Two sweeps with equal entries of both give equal results; where the first are equal, so is each lane
+that both have.
+"""
 
 import hashlib
 import inspect
@@ -11,14 +15,13 @@ import numpy as np
 
 from jonline import runtime
 from jonline.checkpoint import to_host
-
-FORMAT = 1  # of the files; a change that older code cannot read is a new number
+from jonline.folder import FORMAT
 
 
 def entries_of(
     functions: dict[str, Callable], arrays: dict[str, Any], numbers: dict[str, int], device: Any
 ) -> dict[str, str]:
-    """Returns what the bits of a sweep hang on, name -> text.
+    """Returns what the bits of each lane of a sweep depend on, name -> text.
 
     Args:
       functions: by name; each counts by the text of the file that it is written in.
@@ -34,8 +37,13 @@ def entries_of(
         "source of jonline": _source_of_jonline(),
     }
     entries |= {f"source of {name}": _source(function) for name, function in functions.items()}
-    entries |= {name: _digest(tree) for name, tree in arrays.items()}
-    return entries | {name: str(number) for name, number in numbers.items()}
+    return entries | extent_of(arrays, numbers)
+
+
+def extent_of(arrays: dict[str, Any], numbers: dict[str, int]) -> dict[str, str]:
+    """Returns how far a sweep goes, name -> text; `arrays` and `numbers` as for `entries_of`."""
+    digests = {name: _digest(tree) for name, tree in arrays.items()}
+    return digests | {name: str(number) for name, number in numbers.items()}
 
 
 def _digest(tree: Any) -> str:

@@ -12,8 +12,9 @@ import numpy as np
 
 from jonline import checkpoint, checks, engine, processes
 from jonline.blocks import Block, cut, rounded_up, shape
-from jonline.board import Played, note_bad, of_all_processes, resume, save
+from jonline.board import Played, note_bad, of_all_processes, place, resume, save
 from jonline.engine import WIDTH
+from jonline.folder import Folder
 from jonline.rounds import Make, Metrics
 
 CAPACITY = 256  # most windows of a call; fixed, so that another number of rounds compiles nothing
@@ -60,7 +61,7 @@ def play(
     devices: Sequence[Any] | None = None,
     windows_per_call: int | None = None,
     progress: bool | None = None,
-    folder: Callable[[Callable[[], tuple[int, int]]], checkpoint.Folder] | None = None,
+    folder: Callable[[Callable[[], tuple[int, int]]], Folder] | None = None,
 ) -> Played:
     """Plays all blocks of a sweep; each device takes the next block when it is done with one.
 
@@ -104,7 +105,7 @@ def play(
                     number, mine = next(waiting, (0, None))
                 if mine is None:
                     return
-                keep = None if kept is None else (kept, number)
+                keep = None if kept is None else place(kept, number, mine, job.grid, job.keys)
                 for count in _play_block(job, mine, device, board, windows_per_call, keep):
                     with lock:
                         tick(count)
@@ -167,13 +168,13 @@ def _play_block(
     device: Any,
     board: Played,
     windows_per_call: int | None,
-    keep: tuple[checkpoint.Folder, int] | None,
+    keep: checkpoint.Place | None,
 ) -> Iterator[int]:
     """Plays one block into the board; yields the number of windows after each call."""
     plan, inputs, carry = _begin(job, block, device)
     first, count = 0, windows_per_call or 1
     if keep is not None:
-        first, carry = resume(keep, block, board, job.grid, job.record_every, carry, device)
+        first, carry = resume(keep, block, board, carry, job.num_windows, device)
         yield first
     saved_at = time.monotonic()
     while first < job.num_windows:
@@ -185,12 +186,12 @@ def _play_block(
             if name:
                 board.records[name][*block.where, first:last] = mine
             bad = ~np.isfinite(mine) if name else mine > 0
-            note_bad(board, block, job.grid, job.record_every, name or "state", first, bad)
+            note_bad(board, block, name or "state", first, bad)
         if windows_per_call is None:
             seconds = (time.perf_counter() - begin) / (last - first)
             count = int(np.clip(_CALL_SECONDS / max(seconds, 1e-9), 1, CAPACITY))
         due = last == job.num_windows
-        if keep is not None and (due or time.monotonic() - saved_at >= keep[0].seconds):
+        if keep is not None and (due or time.monotonic() - saved_at >= keep.folder.seconds):
             save(keep, block, board, carry, last)
             saved_at = time.monotonic()
         yield last - first

@@ -150,6 +150,14 @@ def test_folder_that_cannot_be_made_is_an_error_before_anything_is_played(tmp_pa
     assert (tmp_path / "file").read_text() == "kept"
 
 
+def test_failed_save_says_what_is_still_there(tmp_path, monkeypatch):
+    for after, left in ((1, "those after 4 windows are still there"), (0, "has none before")):
+        with monkeypatch.context() as patch:
+            full_disk(patch, after)
+            with pytest.raises(OSError, match=f"cannot be written to .*No space left.*{left}"):
+                play(tmp_path / str(after))
+
+
 def test_disk_that_is_full_at_once_leaves_no_file(tmp_path, monkeypatch):
     def dump(content, file, **_):
         file.write('{"half": ')
