@@ -47,8 +47,7 @@ class SweepResult(NamedTuple):
           ValueError: if there is no metric of that name.
         """
         known = isinstance(name, str) and name in self.records
-        rule = f"be one of the metrics {[*self.records]}"
-        checks.require(known, "name", rule, repr(name))
+        checks.require(known, "name", f"be one of {[*self.records]}", repr(name))
         sums = self.records[name]
         rounds = self.record_every * np.arange(1, sums.shape[-1] + 1, dtype=np.float64)
         with np.errstate(invalid="ignore"):  # inf - inf in a run that is not finite
@@ -222,8 +221,11 @@ def _read(file: Any, size: int) -> SweepResult:
 def _dataset(file: Any, name: str) -> Any:
     """Returns an array of an HDF5 file, not yet read; raises ValueError if it is elsewhere."""
     h5py = _needs("h5py", "load")
-    # Of the link itself: to ask whether the name is there would follow it.
-    if "/" in name or file.id.links.get_info(name.encode()).type != h5py.h5l.TYPE_HARD:
+    try:  # of the link itself: to ask whether the name is there would follow it
+        link = file.id.links.get_info(name.encode()).type
+    except (KeyError, RuntimeError) as error:
+        raise ValueError(f"{name!r} is not there") from error
+    if "/" in name or link != h5py.h5l.TYPE_HARD:
         raise ValueError(f"{name!r} is a link")
     array = file[name]
     if not isinstance(array, h5py.Dataset):
