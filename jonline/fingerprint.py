@@ -1,4 +1,8 @@
-"""What the bits of a sweep depend on, as text: two sweeps with equal entries give equal results."""
+"""What a sweep is, as text: what its bits depend on, and apart from that how far it goes.
+
+Two sweeps with equal entries of both give equal results; where the first are equal, so is each lane
+that both have.
+"""
 
 import hashlib
 from pathlib import Path
@@ -9,14 +13,14 @@ import numpy as np
 
 from jonline import runtime
 from jonline.checkpoint import to_host
+from jonline.folder import FORMAT
 
-FORMAT = 1  # of the files; a change that older code cannot read is a new number
 # They change where and by how many a program runs, or what is written down of it, and no number.
 HARMLESS_FLAGS = ("--xla_force_host_platform_device_count", "--xla_dump_to")
 
 
 def entries_of(arrays: dict[str, Any], numbers: dict[str, int], device: Any) -> dict[str, str]:
-    """Returns what the bits of a sweep depend on, name -> text.
+    """Returns what the bits of each lane of a sweep depend on, name -> text.
 
     Args:
       arrays: pytrees by name; each counts by the SHA-256 of its leaves, a string by its own.
@@ -33,8 +37,13 @@ def entries_of(arrays: dict[str, Any], numbers: dict[str, int], device: Any) -> 
         "device": f"{device.platform} {device.device_kind}",
         "source of jonline": _source_of_jonline(),
     }
-    entries |= {name: _digest(tree) for name, tree in arrays.items()}
-    return entries | {name: str(number) for name, number in numbers.items()}
+    return entries | extent_of(arrays, numbers)
+
+
+def extent_of(arrays: dict[str, Any], numbers: dict[str, int]) -> dict[str, str]:
+    """Returns how far a sweep goes, name -> text; `arrays` and `numbers` as for `entries_of`."""
+    digests = {name: _digest(tree) for name, tree in arrays.items()}
+    return digests | {name: str(number) for name, number in numbers.items()}
 
 
 def counted_flags(flags: str) -> str:

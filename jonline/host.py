@@ -13,8 +13,9 @@ import numpy as np
 
 from jonline import checkpoint, checks, engine, processes
 from jonline.blocks import Block, cut, rounded_up, shape
-from jonline.board import Played, note_bad, of_all_processes, resume, save
+from jonline.board import Played, note_bad, of_all_processes, place, resume, save
 from jonline.engine import WIDTH
+from jonline.folder import Folder
 from jonline.rounds import Make, Metrics
 
 CAPACITY = 256  # most windows of a call; fixed, so that another number of rounds compiles nothing
@@ -61,7 +62,7 @@ def play(
     devices: Sequence[Any] | None = None,
     windows_per_call: int | None = None,
     progress: bool | None = None,
-    folder: Callable[[Callable[[], tuple[int, int]]], checkpoint.Folder] | None = None,
+    folder: Callable[[Callable[[], tuple[int, int]]], Folder] | None = None,
 ) -> Played:
     """Plays all blocks of a sweep; each device takes the next block when it is done with one.
 
@@ -106,7 +107,7 @@ def play(
                     number, mine = next(waiting, (0, None))
                 if mine is None:
                     return
-                keep = None if kept is None else (kept, number)
+                keep = None if kept is None else place(kept, number, mine, job.grid, job.keys)
                 for count in _play_block(
                     job, build(device), mine, device, board, windows_per_call, keep
                 ):
@@ -171,14 +172,14 @@ def _play_block(
     device: Any,
     board: Played,
     windows_per_call: int | None,
-    keep: tuple[checkpoint.Folder, int] | None,
+    keep: checkpoint.Place | None,
 ) -> Iterator[int]:
     """Plays one block into the board; yields the number of windows after each call."""
     running = engine.begin(built, _inputs(job, block, device))
     first, count = 0, windows_per_call or 1
     if keep is not None:
         carry = running.carry
-        first, carry = resume(keep, block, board, job.grid, job.record_every, carry, device)
+        first, carry = resume(keep, block, board, carry, job.num_windows, device)
         running = running._replace(carry=carry)
         yield first
     saved_at = time.monotonic()
@@ -191,15 +192,13 @@ def _play_block(
         _check_sums(job, block, first, of_runs.overflown)
         for name, sums in of_runs.sums.items():
             board.records[name][*block.where, first:last] = sums
-            bad = ~np.isfinite(sums)
-            note_bad(board, block, job.grid, job.record_every, name, first, bad)
-        bad = of_runs.bad > 0
-        note_bad(board, block, job.grid, job.record_every, "state", first, bad)
+            note_bad(board, block, name, first, ~np.isfinite(sums))
+        note_bad(board, block, "state", first, of_runs.bad > 0)
         if windows_per_call is None:
             seconds = (time.perf_counter() - begin) / (last - first)
             count = int(np.clip(_CALL_SECONDS / max(seconds, 1e-9), 1, CAPACITY))
         due = last == job.num_windows
-        if keep is not None and (due or time.monotonic() - saved_at >= keep[0].seconds):
+        if keep is not None and (due or time.monotonic() - saved_at >= keep.folder.seconds):
             save(keep, block, board, running.carry, last)
             saved_at = time.monotonic()
         yield last - first

@@ -58,7 +58,7 @@ def configure(
     if threads is not None:
         os.environ["NPROC"] = str(threads)
     if cache is not None:
-        jax.config.update("jax_compilation_cache_dir", os.path.expanduser(cache))
+        jax.config.update("jax_compilation_cache_dir", str(checks.path("cache", cache)))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     if deterministic_gpu:

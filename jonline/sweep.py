@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jonline import checkpoint as checkpoints
-from jonline import checks, door, engine, fingerprint, host, processes, runtime
+from jonline import board, checks, door, engine, fingerprint, host, processes, runtime
 from jonline.core import PRNGKey
+from jonline.folder import open_folder
 from jonline.result import SweepResult
 from jonline.rounds import Make, Metrics
 
@@ -95,21 +95,22 @@ def sweep(
       checkpoint: a folder, in which the sweep is kept while it runs (needs the extra
         `checkpoint`). Called again with the same arguments and folder, finished blocks are read
         from there and others go on where they were, to the same bits; with other arguments it is
-        an error. See docs/large_sweeps.md.
+        an error. A path of this machine, also with "~". See docs/large_sweeps.md.
       checkpoint_seconds: time between two checkpoints of a block, > 0; a block's end is one too.
 
     Returns:
-      A SweepResult. Runs that become NaN or infinite are reported in it and by a RuntimeWarning;
-      other runs are not touched.
+      A SweepResult. Runs that become NaN or infinite are reported in it and by one RuntimeWarning
+      at the end; other runs are not touched.
 
     Raises:
       ValueError, TypeError: on bad input, before anything is compiled, with name, rule and value;
         also if called within jit, vmap or grad; if a round has effects, such as printing; if the
-        folder holds another sweep.
-      OSError: if a checkpoint cannot be written; earlier ones are still there.
+        folder, or a block in it, is another sweep's.
+      OSError: if a checkpoint cannot be written (earlier ones are still there) or is damaged.
     """
     checks.at_least("num_seeds", num_seeds, 1)
     checks.positive("checkpoint_seconds", checkpoint_seconds)
+    folder = None if checkpoint is None else checks.path("checkpoint", checkpoint)
     keys = door.seed_keys(key, num_seeds)
     return _sweep(
         make,
@@ -123,7 +124,7 @@ def sweep(
         devices,
         windows_per_call,
         progress,
-        checkpoint,
+        folder,
         checkpoint_seconds,
     )
 
@@ -240,22 +241,22 @@ def _sweep(
     opens = None
     if folder is not None or jax.process_count() > 1:
         lane = engine.Inputs(data, keys, {name: axis[:1] for name, axis in grid.items()})
-        entries = fingerprint.entries_of(
-            {
-                "grid": grid,
-                "keys": keys,
-                "data": data,
-                "program": engine.written_out(job.plan(1), lane),
-            },
-            {"num_rounds": num_rounds, "num_seeds": len(keys), "record_every": record_every}
-            | ({} if block is None else {"block": block}),
+        bits = fingerprint.entries_of(
+            {"data": data, "program": engine.written_out(job.plan(1), lane)},
+            {"record_every": record_every},
             jax.local_devices()[0],
         )
-        processes.check_same(entries)
+        extent = fingerprint.extent_of(
+            {"grid": grid, "keys": keys},
+            {"num_rounds": num_rounds, "num_seeds": len(keys)}
+            | ({} if block is None else {"block": block}),
+        )
+        processes.check_same(bits | extent)
         if folder is not None:
-            opens = functools.partial(checkpoints.begin, folder, entries, seconds)
+            opens = functools.partial(open_folder, folder, bits, extent, seconds)
     played = host.play(job, block, devices, windows_per_call, progress, opens)
     bad = tuple(sorted(played.non_finite.values()))
+    board.warn_of(bad, played.undelivered.size, grid, record_every)
     return SweepResult(
         played.records,
         played.states,

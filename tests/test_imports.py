@@ -26,6 +26,8 @@ ENGINE = (
     "rounds",
     "engine",
     "blocks",
+    "files",
+    "folder",
     "checkpoint",
     "fingerprint",
     "processes",

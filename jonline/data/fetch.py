@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
 
+from jonline import checks
 from jonline.data.files import missing_extra, read_bytes
 
 
@@ -144,20 +145,21 @@ def fetch(file: File, directory: str | os.PathLike | None = None) -> bytes:
 
     Args:
       file: what to find.
-      directory: a folder, or None.
+      directory: a folder of this machine, also with "~", or None.
 
     Returns:
       the content.
 
     Raises:
+      TypeError, ValueError: `directory` is no path, or an empty one.
       NotADirectoryError: `directory` or $JONLINE_DATA is not a folder.
       FileNotFoundError: not found, and to be had by hand only.
       ConnectionError: not found, and the download failed.
       ImportError: not found, and pooch is not installed.
       ValueError: found or downloaded, but with another checksum; a download is deleted again.
     """
-    places = {"directory": directory, "$JONLINE_DATA": os.environ.get("JONLINE_DATA")}
-    folders = [(name, Path(place).expanduser()) for name, place in places.items() if place]
+    places = {"directory": directory, "$JONLINE_DATA": os.environ.get("JONLINE_DATA") or None}
+    folders = [(name, checks.path(name, p)) for name, p in places.items() if p is not None]
     for name, folder in folders:
         if not folder.is_dir():
             raise NotADirectoryError(f"{name} must be a folder, got {str(folder)!r}")

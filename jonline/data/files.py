@@ -10,10 +10,11 @@ import gzip
 import io
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from jonline import checks
 
 MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null")
 
@@ -46,7 +47,7 @@ def read_bytes(source: str | os.PathLike | bytes) -> bytes:
     if isinstance(source, bytes):
         content = source
     else:
-        path = Path(source)
+        path = checks.path("source", source)
         zipped = path.with_name(path.name + ".gz")
         if not path.exists() and not zipped.exists():
             raise FileNotFoundError(f"neither {path} nor {zipped.name} beside it exists")

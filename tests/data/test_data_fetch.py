@@ -98,6 +98,18 @@ def test_folder_that_does_not_exist_is_named(tmp_path, cache, monkeypatch):
         fetch(TOY)
 
 
+def test_directory_is_a_path_of_this_machine(tmp_path, cache, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "toy.csv").write_bytes(CONTENT)
+    assert fetch(TOY, "~") == CONTENT
+    for bad in ("", "gs://bucket"):
+        with pytest.raises(ValueError, match="^directory must be a path of this machine"):
+            fetch(TOY, bad)
+    monkeypatch.setenv("JONLINE_DATA", "gs://bucket")
+    with pytest.raises(ValueError, match=r"^\$JONLINE_DATA must be a path of this machine"):
+        fetch(TOY)
+
+
 def test_wrong_checksum_names_both_sums_and_what_to_do(tmp_path, cache):
     (tmp_path / "toy.csv").write_bytes(CONTENT + b" ")
     with pytest.raises(ValueError, match=f"expected {SHA}; delete it .* get it from {ORIGIN}"):
