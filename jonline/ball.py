@@ -66,7 +66,7 @@ def search(
     """
     reach = np.float64(np.inf if radius is None else radius)
     params = jnp.zeros((y.shape[1], x.shape[1]))
-    best = Comparator(np.asarray(params), np.inf, np.inf, 0, False)
+    best = Comparator(np.array(params), np.inf, np.inf, 0, False)
     mu, low, high, before, num_steps = 0.0, 0.0, np.inf, None, 0
     tolerance = np.float64(tolerance)
     start = x, y, params, np.float64(mu), reach, tolerance, np.int64(max_steps)
@@ -80,7 +80,7 @@ def search(
         norm, loss, slope, gap = (float(number) for number in (norm, loss, slope, gap))
         converged = gap <= tolerance * max(1.0, loss)
         if gap < best.gap:
-            best = Comparator(np.asarray(params), loss, gap, 0, converged)
+            best = Comparator(np.array(params), loss, gap, 0, converged)
         if converged or num_steps >= max_steps or not np.isfinite(norm * slope):
             return best._replace(num_steps=num_steps)
         if mu == 0:

@@ -23,6 +23,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import jax
 
+from jonline import checks
+
 Array: TypeAlias = jax.Array
 ArrayTree: TypeAlias = Any  # a pytree of arrays
 PRNGKey: TypeAlias = jax.Array  # a typed key, shape ()
@@ -125,11 +127,20 @@ def step(
       state: its state, as `learner.init` or an earlier `step` returned it.
       x: features, (n,).
       feedback: `(prediction, key) -> feedback`: the oracle with the round's label bound in.
-      key: typed PRNG key of this round; predict, oracle and update get a key of their own from it.
+      key: typed PRNG key of this round, another one in every round, e.g.
+        `jax.random.fold_in(jax.random.key(0), t)`; predict, oracle and update get a key of their
+        own from it. Learners and streams read words of keys, so these must be random words, as
+        those of threefry (JAX's default) are; those that "unsafe_rbg" splits or folds are not.
 
     Returns:
       The new state and the round's `Info(prediction, feedback)`.
+
+    Raises:
+      TypeError: if the learner, the feedback or the key is of the wrong kind.
     """
+    checks.kind("learner", learner, Learner)
+    checks.function("feedback", feedback, "(prediction, key) -> feedback")
+    checks.key("key", key)
     k_predict, k_oracle, k_update = jax.random.split(key, 3)
     prediction = learner.predict(state, x, k_predict)
     answer = feedback(prediction, k_oracle)

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from jonline import checks
 from jonline.core import Array, Delay
@@ -28,10 +29,11 @@ def fixed(rounds: int | Array, *, max_rounds: int | None = None) -> Delay:
       TypeError: if `rounds` is not an integer, or traced without `max_rounds`.
       ValueError: if it is not one number, negative or greater than `max_rounds`.
     """
-    shape = np.shape(rounds)
-    checks.require(shape == (), "delay", "be one number (table takes many)", f"shape {shape}")
-    bound = _bound(rounds, max_rounds)
-    return Delay(lambda key, t: jnp.asarray(rounds, jnp.int32), bound, True)
+    known = _known(rounds)
+    rule = "be one number (table takes many)"
+    checks.require(known.shape == (), "delay", rule, f"shape {known.shape}")
+    bound = _bound(known, max_rounds)
+    return Delay(lambda key, t: jnp.asarray(known, jnp.int32), bound, True)
 
 
 def uniform(max_rounds: int) -> Delay:
@@ -40,7 +42,7 @@ def uniform(max_rounds: int) -> Delay:
     Raises:
       TypeError, ValueError: if `max_rounds` is not a static integer in 0…2^31 - 2.
     """
-    checks.delay_bound(max_rounds)
+    max_rounds = checks.delay_bound(max_rounds)
 
     def sample(key, t):
         del t
@@ -63,10 +65,8 @@ def geometric(prob: float | Array, *, max_rounds: int) -> Delay:
     Raises:
       TypeError, ValueError: if an argument is of the wrong kind or out of range.
     """
-    number = checks.scalar("prob", prob)
-    if number is not None:
-        checks.require((number > 0) & (number <= 1), "prob", "be in (0, 1]", prob)
-    checks.delay_bound(max_rounds)
+    prob = checks.real("prob", prob, "be in (0, 1]", lambda p: (p > 0) & (p <= 1))
+    max_rounds = checks.delay_bound(max_rounds)
 
     def sample(key, t):
         del t
@@ -90,8 +90,8 @@ def heavy_tailed(exponent: float | Array, *, max_rounds: int) -> Delay:
     Raises:
       TypeError, ValueError: if an argument is of the wrong kind or out of range.
     """
-    checks.positive("exponent", exponent)
-    checks.delay_bound(max_rounds)
+    exponent = checks.positive("exponent", exponent)
+    max_rounds = checks.delay_bound(max_rounds)
 
     def sample(key, t):
         del t
@@ -117,12 +117,12 @@ def table(rounds: np.ndarray | Array, *, max_rounds: int | None = None) -> Delay
       ValueError: if `rounds` is not (T,), or an entry is negative or greater than `max_rounds`; it
         names the round.
     """
-    shape = np.shape(rounds)
-    checks.require(len(shape) == 1, "delay", "have shape (T,)", shape)
-    checks.require(shape[0] > 0, "delay", "have at least one entry", rounds)
-    bound = _bound(rounds, max_rounds)
-    entries = jnp.asarray(rounds, jnp.int32)
-    return Delay(lambda key, t: entries[t], bound, False, shape[0])
+    known = _known(rounds)
+    checks.require(known.ndim == 1, "delay", "have shape (T,)", known.shape)
+    checks.require(len(known) > 0, "delay", "have at least one entry", known)
+    bound = _bound(known, max_rounds)
+    entries = jnp.asarray(known, jnp.int32)
+    return Delay(lambda key, t: entries[t], bound, False, len(known))
 
 
 def _cut(delay: Array, max_rounds: int) -> Array:
@@ -132,10 +132,15 @@ def _cut(delay: Array, max_rounds: int) -> Array:
     return jnp.minimum(whole, max_rounds)
 
 
+def _known(rounds: Any) -> Any:
+    """Returns delays as an array that nobody else can change, traced ones as they are."""
+    return rounds if isinstance(rounds, Tracer) else checks.array("delay", rounds)
+
+
 def _bound(rounds: Any, max_rounds: int | None) -> int:
     """Checks delays, one or many, where they are concrete; returns a bound on them."""
     if max_rounds is not None:
-        checks.delay_bound(max_rounds)
+        max_rounds = checks.delay_bound(max_rounds)
     number = checks.concrete(rounds)
     if number is None:
         if max_rounds is None:

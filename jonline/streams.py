@@ -29,7 +29,7 @@ def resample(data: Any) -> Stream:
       TypeError: if `data` has no `.x` and `.y`.
       ValueError: if there is no row, the lengths differ, or a label is outside 1…num_classes.
     """
-    num_rows = _check(data)
+    data, num_rows = _checked(data)
 
     def draw(source, t):
         return _row(data, uniform_index(_word(source, t), num_rows))
@@ -52,7 +52,8 @@ def one_pass(data: Any, *, shuffle: bool = True) -> Stream:
     Raises:
       TypeError, ValueError: as `resample`.
     """
-    num_rows = _check(data)
+    data, num_rows = _checked(data)
+    shuffle = checks.flag("shuffle", shuffle)
 
     def init(key):
         if shuffle:
@@ -78,7 +79,7 @@ def epochs(data: Any) -> Stream:
     Raises:
       TypeError, ValueError: as `resample`.
     """
-    num_rows = _check(data)
+    data, num_rows = _checked(data)
     half = max(1, ((num_rows - 1).bit_length() + 1) // 2)
     mask = jnp.uint32((1 << half) - 1)
 
@@ -110,12 +111,13 @@ def _mix(word: Array) -> Array:
     return word ^ (word >> 16)
 
 
-def _row(data: Any, i: Array) -> Example:
+def _row(data: Example, i: Array) -> Example:
     x, y = jnp.asarray(data.x), jnp.asarray(data.y)
     return Example(x[i], y[i])
 
 
-def _check(data: Any) -> int:
+def _checked(data: Any) -> tuple[Example, int]:
+    """Returns the rows, which nobody else can change any more, and their number."""
     if not (hasattr(data, "x") and hasattr(data, "y")):
         raise TypeError(
             "data must have .x and .y, as jonline.data.from_arrays(x, y, num_classes) returns, got "
@@ -124,13 +126,14 @@ def _check(data: Any) -> int:
     for name, part in (("x", data.x), ("y", data.y)):
         if not isinstance(part, (np.ndarray, jax.Array)):
             raise TypeError(f"data.{name} must be an array, got {type(part).__name__}")
-    num_rows = np.shape(data.x)[0]
+        checks.require(np.ndim(part) > 0, f"data.{name}", "have rows", f"shape {np.shape(part)}")
+    num_rows, num_labels = len(data.x), len(data.y)
     checks.require(num_rows >= 1, "data", "have at least one row", num_rows)
-    num_labels = np.shape(data.y)[0]
+    checks.require(num_rows < 2**31, "data", "have less than 2^31 rows", num_rows)
     if num_labels != num_rows:
         raise ValueError(f"data.x has {num_rows} rows and data.y {num_labels}; they must agree")
     num_classes = getattr(data, "num_classes", None)
     labels = checks.concrete(data.y)
     if num_classes is not None and labels is not None and labels.ndim == 1:
-        checks.labels(labels, num_classes)
-    return num_rows
+        checks.labels(labels, checks.at_least("data.num_classes", num_classes, 1))
+    return Example(checks.own(data.x), checks.own(data.y)), num_rows

@@ -1,6 +1,7 @@
 """Sweeps: all points of a grid with all seeds, in blocks of lanes, on all local devices."""
 
 import functools
+import math
 import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -8,13 +9,15 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jonline import board, checks, door, engine, fingerprint, host, processes, runtime
+from jonline import blocks, board, checks, door, engine, fingerprint, host, processes, runtime
 from jonline.core import PRNGKey
 from jonline.folder import open_folder
 from jonline.result import SweepResult
 from jonline.rounds import Make, Metrics
 
 _AT_ONCE = 1 << 28  # bytes of the rounds that a trace holds on the device
+_MOST_POINTS = 10**8
+_MAKE = "(point, data) -> (learner, environment)"
 
 
 class Trace(NamedTuple):
@@ -38,6 +41,8 @@ class Trace(NamedTuple):
 def product_grid(**axes: Any) -> dict[str, np.ndarray]:
     """Returns all combinations of the axes' values, (G,) each; the last axis varies fastest.
 
+    The values stay as they are given: the device's precision is taken where a sweep computes.
+
     Args:
       axes: name -> a number or a 1-D sequence of numbers.
 
@@ -46,6 +51,8 @@ def product_grid(**axes: Any) -> dict[str, np.ndarray]:
       ValueError: if an axis is empty or has more than one dimension.
     """
     columns = {name: np.atleast_1d(door.check_axis(name, values)) for name, values in axes.items()}
+    size = math.prod(len(column) for column in columns.values())
+    checks.require(size <= _MOST_POINTS, "product_grid", f"have <= {_MOST_POINTS} points", size)
     mesh = np.meshgrid(*columns.values(), indexing="ij")
     return {name: grid.ravel() for name, grid in zip(columns, mesh, strict=True)}
 
@@ -108,8 +115,10 @@ def sweep(
         folder, or a block in it, is another sweep's.
       OSError: if a checkpoint cannot be written (earlier ones are still there) or is damaged.
     """
-    checks.at_least("num_seeds", num_seeds, 1)
-    checks.positive("checkpoint_seconds", checkpoint_seconds)
+    num_seeds = checks.at_least("num_seeds", num_seeds, 1)
+    num_rounds, record_every = door.check_rounds(num_rounds, record_every)
+    host.check_history(1, num_seeds, num_rounds // record_every, 1)  # before keys are made
+    checkpoint_seconds = checks.positive("checkpoint_seconds", checkpoint_seconds, static=True)
     folder = None if checkpoint is None else checks.path("checkpoint", checkpoint)
     keys = door.seed_keys(key, num_seeds)
     return _sweep(
@@ -120,10 +129,10 @@ def sweep(
         num_rounds,
         keys,
         record_every,
-        block,
+        None if block is None else blocks.checked(block),
         devices,
         windows_per_call,
-        progress,
+        None if progress is None else checks.flag("progress", progress),
         folder,
         checkpoint_seconds,
     )
@@ -188,25 +197,28 @@ def trace(
     Raises:
       ValueError, TypeError: as `sweep`; also if the stretch needs too much memory.
     """
-    checks.at_least("first", first, 0)
-    checks.at_least("last", last, first + 1)
+    checks.function("make", make, _MAKE)
+    first = checks.at_least("first", first, 0)
+    last = checks.at_least("last", last, first + 1)
     checks.require(last < 2**31, "last", "be < 2^31", last)
-    grid, data = door.check_grid(door.one_point(point)), door.check_data(data)
-    longest, _ = door.check_points(make, grid, data, last)
+    labels, data = door.one_point(point), door.check_data(data)
+    grid = door.on_device(labels)
+    longest, _ = door.check_points(make, labels, data, last)
     horizon = last if longest > last else engine.ENDLESS
     plan = engine.Plan(make, _no_metrics, engine.WIDTH, 1, 1, horizon)
     points = {name: np.repeat(axis, engine.WIDTH) for name, axis in grid.items()}
-    inputs = jax.device_put(engine.Inputs(data, door.one_key(key, seed), points))
-    row = engine.bytes_of_a_round(plan, inputs)
-    host.check_stretch(last - first, row)
-    effects = engine.plain_round(plan, inputs)
-    at_once = _AT_ONCE // (row * engine.WIDTH + 1) if effects is None else 1
-    length = max(1, min(at_once, last - first))
     parts = []
-    for t, carry, seen in engine.stretch(plan, inputs, first, last, length):
-        if effects is not None:
-            effects(t, carry)
-        parts.append(jax.tree.map(lambda leaf: np.asarray(leaf[..., 0]), seen))
+    with door.explaining(make, grid, data):
+        inputs = jax.device_put(engine.Inputs(data, door.one_key(key, seed), points))
+        row = engine.bytes_of_a_round(plan, inputs)
+        host.check_stretch(last - first, row)
+        effects = engine.plain_round(plan, inputs)
+        at_once = _AT_ONCE // (row * engine.WIDTH + 1) if effects is None else 1
+        length = max(1, min(at_once, last - first))
+        for t, carry, seen in engine.stretch(plan, inputs, first, last, length):
+            if effects is not None:
+                effects(t, carry)
+            parts.append(jax.tree.map(lambda leaf: np.asarray(leaf[..., 0]), seen))
     seen = jax.tree.map(lambda *rows: np.concatenate(rows), *parts)
     return Trace(np.arange(first, last), *seen)
 
@@ -216,16 +228,27 @@ def _no_metrics(example, prediction, feedback, state):
     return {}
 
 
-def _sweep(
+def _sweep(make, metrics, grid, data, *rest) -> SweepResult:
+    checks.function("make", make, _MAKE)
+    checks.function("metrics", metrics, "(example, prediction, feedback, state) -> dict")
+    with door.explaining(make, grid, data):
+        return _played(make, metrics, grid, data, *rest)
+
+
+def _played(
     make, metrics, grid, data, num_rounds, keys, record_every,
     block=None, devices=None, windows_per_call=None, progress=None,
     folder: Any = None, seconds=60.0,
 ) -> SweepResult:  # fmt: skip
-    num_windows = door.check_rounds(num_rounds, record_every)
-    grid, data = door.check_grid(grid), door.check_data(data)
+    num_rounds, record_every = door.check_rounds(num_rounds, record_every)
+    num_windows = num_rounds // record_every
+    if windows_per_call is not None:
+        windows_per_call = checks.at_least("windows_per_call", windows_per_call, 1)
+    labels, data = door.check_grid(grid), door.check_data(data)
+    grid = door.on_device(labels)
     num_points = len(next(iter(grid.values()))) if grid else 1
     host.check_history(num_points, len(keys), num_windows, 1)
-    longest, state_bytes = door.check_points(make, grid, data, num_rounds)
+    longest, state_bytes = door.check_points(make, labels, data, num_rounds)
     job = host.Job(
         make=make,
         metrics=metrics,
@@ -260,7 +283,7 @@ def _sweep(
     return SweepResult(
         played.records,
         played.states,
-        grid,
+        labels,
         record_every,
         played.undelivered,
         bad,

@@ -39,7 +39,7 @@ def bold(base: OnlineOptimizer, *, delay: int) -> OnlineOptimizer:
       TypeError, ValueError: if an argument is of the wrong kind or out of range.
     """
     checks.kind("base", base, OnlineOptimizer)
-    checks.delay_bound(delay, "delay")
+    delay = checks.delay_bound(delay, "delay")
     num_copies = delay + 1
 
     def init(params):

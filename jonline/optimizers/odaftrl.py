@@ -70,10 +70,10 @@ def odaftrl(
     algorithm above, which plays with the newest lambda.
     Differs: while lambda = 0 and no gradient has come, W = 0 of all minimisers is taken.
     """
-    checks.positive("diameter", diameter)
-    checks.delay_bound(delay, "delay")
+    diameter = checks.positive("diameter", diameter)
+    delay = checks.delay_bound(delay, "delay")
     if scale is not None:
-        checks.positive("scale", scale)
+        scale = checks.positive("scale", scale)
     radius = diameter / 2
     alpha = diameter * diameter / 2 if scale is None else scale
     size = delay + 1

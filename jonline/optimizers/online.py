@@ -69,8 +69,9 @@ def adaptive_ogd(
 
     Source: arXiv:2502.18709, section 3.2 and appendix H.
     """
-    checks.positive("diameter", diameter)
-    checks.non_negative("offset", offset)
+    diameter = checks.positive("diameter", diameter)
+    offset = checks.non_negative("offset", offset)
+    project = checks.flag("project", project)
 
     def update(state, residual, x, stamp):
         del stamp
@@ -105,6 +106,9 @@ def descend(
 
 def project_ball(params: Array, radius: float | Array) -> Array:
     """Returns the point of the ball ||W||_F <= radius next to `params`."""
+    checks.elementwise(params=params)
+    checks.elementwise(radius=radius)
+    params = jnp.asarray(params, jnp.result_type(params, float))
     norm = jnp.sqrt(jnp.sum(params * params))
     return params * jnp.minimum(1.0, radius / jnp.maximum(norm, jnp.finfo(norm.dtype).tiny))
 
@@ -132,8 +136,8 @@ def from_optax(
       TypeError: if `tx` is no gradient transformation, or `project` no function.
     """
     checks.kind("tx", tx, optax.GradientTransformation)
-    if project is not None and not callable(project):
-        raise TypeError(f"project must be a function (W) -> W, got {project!r:.100}")
+    if project is not None:
+        checks.function("project", project, "(W) -> W")
 
     def init(params):
         inner = jax.tree.map(jnp.asarray, tx.init(params))

@@ -13,6 +13,7 @@ from jonline.core import Array, Learner
 from jonline.hypotheses import Hypothesis
 from jonline.oracles import Interval
 from jonline.ordinal.thresholds import (
+    MOST_CLASSES,
     OrdinalPrediction,
     check_feedback,
     check_hypothesis,
@@ -44,7 +45,7 @@ def pril(
 
     Args:
       hypothesis: model of f; `hypotheses.linear(n)` for inputs of shape (n,).
-      num_classes: K >= 2, static. Labels are 1…K; a label above K is not noticed, so pass the
+      num_classes: K in 2…2^24, static. Labels are 1…K; a label above K is not noticed, so pass the
         data's own `num_classes`.
       reg: lambda > 0, or None for steps of size 1 without regularisation.
       tie: "<" predicts min{i: f(x) < theta_i}, "<=" min{i: f(x) <= theta_i}.
@@ -62,9 +63,8 @@ def pril(
     arXiv:2512.19550, appendix B.1, is to PRank.
     """
     check_hypothesis(hypothesis)
-    checks.at_least("num_classes", num_classes, 2)
-    if reg is not None:
-        checks.positive("reg", reg)
+    num_classes = checks.at_least("num_classes", num_classes, 2, MOST_CLASSES)
+    reg = None if reg is None else checks.positive("reg", reg)
     check_tie(tie)
 
     def init(key):

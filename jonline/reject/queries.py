@@ -63,7 +63,7 @@ def at_random(learner: Learner, rate: float | Array) -> Learner:
     Raises:
       TypeError, ValueError: as `always`; if a concrete `rate` is out of range.
     """
-    checks.probability("rate", rate)
+    rate = checks.probability("rate", rate)
 
     def rule(key, prediction):
         ask = bernoulli(two_words(key)[0], rate)
@@ -114,17 +114,16 @@ def budget(
     if most is None and fraction is None:
         raise ValueError("budget needs most, fraction or both, got neither")
     if most is not None:
-        number = checks.scalar("most", most)
-        if number is not None:
-            is_whole = (number >= 0) & (number == np.floor(number)) & (number < 2**31)
-            checks.require(is_whole, "most", "be a whole number in 0…2^31 - 1", most)
+        is_whole = lambda n: (n >= 0) & (n == np.floor(n)) & (n < 2**31)  # noqa: E731
+        most = checks.real("most", most, "be a whole number in 0…2^31 - 1", is_whole)
     if fraction is not None:
-        checks.probability("fraction", fraction)
-    checks.at_least("max_delay", max_delay, 0)
+        fraction = checks.probability("fraction", fraction)
+    max_delay = checks.delay_bound(max_delay, "max_delay")
 
     def has_left(state):
-        rounds = state.round + (max_delay + 1)
-        asked = state.asked + (max_delay + 1)
+        open_rounds = max_delay + 1  # both sums stop at 2^31 - 1
+        rounds = jnp.minimum(state.round, 2**31 - 1 - open_rounds) + open_rounds
+        asked = jnp.minimum(state.asked, 2**31 - 1 - open_rounds) + open_rounds
         left = jnp.asarray(True)
         if most is not None:
             left = asked <= jnp.asarray(most).astype(jnp.int32)

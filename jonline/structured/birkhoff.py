@@ -17,6 +17,7 @@ import numpy as np
 import optax
 from jax import lax
 
+from jonline import checks
 from jonline.core import Array
 from jonline.structured.space import Mixture
 
@@ -65,13 +66,15 @@ def sinkhorn(
     Differs: Sinkhorn's step alone can take a number of iterations exponential in the range of the
     scores, thousands for normal ones of deviation 10; hence Newton's, and the doubling.
     """
-    m = jnp.shape(scores)[0]
-    if jnp.shape(scores) != (m, m):
-        raise ValueError(f"scores must be a square matrix, got shape {jnp.shape(scores)}")
+    checks.elementwise(scores=scores)
+    m = np.shape(scores)[0] if np.ndim(scores) else 0
+    checks.require(m and np.shape(scores) == (m, m), "scores", "be square", np.shape(scores))
+    max_iterations = checks.non_negative("max_iterations", max_iterations)
     dtype = jnp.result_type(scores, jnp.float32)
     scores = jnp.asarray(scores, dtype)
     if tolerance is None:
         tolerance = max(1e-10, 8 * float(jnp.finfo(dtype).eps))
+    least = checks.positive("tolerance", tolerance)
 
     def balanced(log_point):
         log_point = log_point - jax.nn.logsumexp(log_point, axis=0)
@@ -79,7 +82,7 @@ def sinkhorn(
 
     def goes_on(carry):
         _, r, halvings, n = carry
-        return (n < max_iterations) & ((halvings > 0) | (jnp.max(jnp.abs(r)) > tolerance))
+        return (n < max_iterations) & ((halvings > 0) | (jnp.max(jnp.abs(r)) > least))
 
     def step(carry):
         log_point, r, halvings, n = carry

@@ -9,6 +9,7 @@ Source: arXiv:2502.18709, algorithms 1 and 2. Symbols: as in `jonline.structured
 import jax
 import jax.numpy as jnp
 
+from jonline import checks
 from jonline.core import Array, PRNGKey
 from jonline.draws import bernoulli
 from jonline.structured.space import Mixture, OutputSpace
@@ -26,6 +27,8 @@ def decode(space: OutputSpace, point: Array) -> Mixture:
 
     Source: arXiv:2502.18709, algorithm 1.
     """
+    checks.kind("space", space, OutputSpace)
+    checks.vector("point", point, space.dim)
     nearest = space.nearest(point)
     p = jnp.minimum(1.0, 2 * space.gap(nearest, point) / space.constants.nu)
     drawn = space.decompose(point)
@@ -43,12 +46,16 @@ def explore(mixture: Mixture, rate: float | Array) -> Mixture:
 
     Source: arXiv:2502.18709, algorithm 2.
     """
+    checks.kind("mixture", mixture, Mixture)
+    checks.elementwise(rate=rate)
     rest = 1 - rate
     return Mixture(mixture.atoms, rest * mixture.weights, rate + rest * mixture.uniform)
 
 
 def sample(space: OutputSpace, mixture: Mixture, key: PRNGKey) -> Array:
     """Returns an output (d,) drawn from the mixture."""
+    _check(space, mixture)
+    checks.key("key", key)
     k_words, k_uniform = jax.random.split(key)
     words = jax.random.bits(k_words, (2,), jnp.uint32)
     below = jnp.cumsum(mixture.weights)
@@ -64,17 +71,26 @@ def sample(space: OutputSpace, mixture: Mixture, key: PRNGKey) -> Array:
 
 def prob(space: OutputSpace, mixture: Mixture, output: Array) -> Array:
     """Returns the probability of an output: p(y) = uniform / K + sum of the weights at y."""
+    _check(space, mixture)
+    checks.vector("output", output, space.dim)
     equal = jnp.sum(jnp.abs(mixture.atoms - output), axis=-1) < 0.5
     return jnp.sum(jnp.where(equal, mixture.weights, 0.0)) + mixture.uniform / space.size
 
 
 def expected_output(space: OutputSpace, mixture: Mixture) -> Array:
     """Returns the mean (d,) of the mixture."""
+    _check(space, mixture)
     drawn = jnp.sum(mixture.weights[:, None] * mixture.atoms, axis=0)
     return drawn + mixture.uniform * jnp.asarray(space.uniform_mean, drawn.dtype)
 
 
 def second_moment(space: OutputSpace, mixture: Mixture) -> Array:
     """Returns P = E[y y^T], (d, d), under the mixture."""
+    _check(space, mixture)
     drawn = (mixture.atoms * mixture.weights[:, None]).T @ mixture.atoms
     return drawn + mixture.uniform * jnp.asarray(space.uniform_second_moment, drawn.dtype)
+
+
+def _check(space: OutputSpace, mixture: Mixture) -> None:
+    checks.kind("space", space, OutputSpace)
+    checks.kind("mixture", mixture, Mixture)

@@ -11,7 +11,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+from jax.core import Tracer
 
+from jonline import checks
 from jonline.core import Array, Feedback, Prediction
 from jonline.oracles import Coordinates, Label, Loss, Mismatch
 from jonline.structured import decoding
@@ -44,6 +46,7 @@ class Estimator(NamedTuple):
 
 def full_information(space: OutputSpace) -> Estimator:
     """The label itself; reads `Label`, and estimates 0 where it was not observed."""
+    checks.kind("space", space, OutputSpace)
 
     def estimate(prediction, feedback):
         _check("full_information", Label, feedback)
@@ -61,6 +64,7 @@ def inverse_weighted(space: OutputSpace) -> Estimator:
 
     Source: arXiv:2502.18709, section 3.3.
     """
+    checks.kind("space", space, OutputSpace)
 
     def prepare(mixture, output):
         return decoding.prob(space, mixture, output)
@@ -85,8 +89,15 @@ def pseudo_inverse(space: OutputSpace, *, origin: Any = None) -> Estimator:
       origin: o (d,): the estimate is unbiased for any o in the span of Y, and has less variance for
         one near y, e.g. `space.uniform_mean`. None for 0.
 
+    Raises:
+      TypeError, ValueError: if an argument is of the wrong kind, or the origin of another shape.
+
     Source: arXiv:2502.18709, section 3.4, where o = 0.
     """
+    checks.kind("space", space, OutputSpace)
+    if origin is not None:
+        origin = origin if isinstance(origin, Tracer) else checks.numbers("origin", origin)
+        checks.vector("origin", origin, space.dim)
 
     def prepare(mixture, output):
         u = space.dual(mixture, output)
@@ -124,6 +135,7 @@ def semi_bandit(space: OutputSpace) -> Estimator:
     Not in the paper: the estimate usual where the label is heard at the coordinates that were
     played, with a variance that knows neither K nor omega.
     """
+    checks.kind("space", space, OutputSpace)
 
     def prepare(mixture, output):
         del output

@@ -104,10 +104,9 @@ def logistic_gap(num_classes: int, *, base: float = 2.0) -> SurrogateGap:
     Differs: appendix C of arXiv:2502.18709 has the guarantee of Gappletron for the base K, which
     cannot be for the loss -log_K sigma_y; see `base`.
     """
-    checks.at_least("num_classes", num_classes, 2)
-    log_base = _static("base", base)
-    checks.require(1 < log_base < math.inf, "base", "be > 1 and finite", base)
-    log_base = math.log(log_base)
+    num_classes = checks.at_least("num_classes", num_classes, 2)
+    ok = lambda b: (b > 1) & (b < math.inf)  # noqa: E731
+    log_base = math.log(checks.real("base", base, "be > 1 and finite", ok, static=True))
 
     def loss(scores, y):
         return (jax.nn.logsumexp(scores) - jnp.sum(scores * y)) / log_base
@@ -158,9 +157,9 @@ def hinge_gap(num_classes: int, *, cutoff: float = 0.5) -> SurrogateGap:
     Source: arXiv:2007.12618, with kappa = 1/2; for the gap of Gappletron the rule of the logistic
     loss, min(1, loss at k*), which here is that of Gaptron.
     """
-    checks.at_least("num_classes", num_classes, 2)
-    kappa = _static("cutoff", cutoff)
-    checks.require(0 < kappa <= 1, "cutoff", "be in (0, 1]", cutoff)
+    num_classes = checks.at_least("num_classes", num_classes, 2)
+    ok = lambda cut: (cut > 0) & (cut <= 1)  # noqa: E731
+    kappa = checks.real("cutoff", cutoff, "be in (0, 1]", ok, static=True)
 
     def others(scores, y):
         return jnp.where(y > 0.5, -jnp.inf, scores)
@@ -219,10 +218,10 @@ def gap_learner(
     Raises:
       TypeError, ValueError: as `gaptron`.
     """
-    checks.at_least("num_classes", num_classes, 2)
-    checks.at_least("num_features", num_features, 1)
-    checks.positive("diameter", diameter)
-    checks.probability("explore", explore)
+    num_classes = checks.at_least("num_classes", num_classes, 2)
+    num_features = checks.at_least("num_features", num_features, 1)
+    diameter = checks.positive("diameter", diameter)
+    explore = checks.probability("explore", explore)
     if loss.num_classes != num_classes:
         raise ValueError(
             f"loss must be one of num_classes={num_classes} classes, got one of {loss.num_classes}"
@@ -279,10 +278,3 @@ def gap_learner(
         return optimizer.update(state, residual, x, prediction.stamp)
 
     return Learner(init, predict, update)
-
-
-def _static(name: str, value: Any) -> float:
-    number = checks.scalar(name, value)
-    if number is None:
-        raise TypeError(f"{name} must be a Python number, got a traced one")
-    return float(number)

@@ -82,8 +82,8 @@ def osp(
             f"estimator must be of the same space, {space.name} of dimension {space.dim}, got one "
             f"of {name} of dimension {dim}"
         )
-    checks.at_least("num_features", num_features, 1)
-    checks.probability("explore", explore)
+    num_features = checks.at_least("num_features", num_features, 1)
+    explore = checks.probability("explore", explore)
     rate = checks.concrete(explore)
     if estimator.explores and rate is not None and rate == 0:
         raise ValueError(

@@ -35,21 +35,20 @@ def multiclass(num_classes: int) -> OutputSpace:
     (1/(d-1) 1 - e_c) L / p(c) for the class c that was played.
 
     Args:
-      num_classes: d = K >= 2, static.
+      num_classes: d = K in 2…16384, static.
 
     Returns:
       An OutputSpace. `encode` takes labels (N,) in 1…K, or unit vectors (N, K).
 
     Raises:
-      TypeError, ValueError: if `num_classes` is no Python int >= 2.
+      TypeError, ValueError: if `num_classes` is no Python int in that range.
 
     Source: arXiv:2502.18709, section 2.3.
     Differs: section 2.3 has lambda = 1, that of the natural logarithm, with which
     4 gamma / (lambda nu) = 1 and the bounds are void. In base 2, which section 3.3 and appendix C
     name, lambda = 1/ln 2 and 4 gamma / (lambda nu) = ln 2.
     """
-    checks.at_least("num_classes", num_classes, 2)
-    d = int(num_classes)
+    d = _size(num_classes)
 
     def mean(theta):
         check_theta(theta, d)
@@ -95,13 +94,18 @@ def multiclass_constants(num_classes: int) -> Constants:
 
     omega is tr(V^-1 Q^+ V^-T); the paper bounds it by d^2.
     """
-    d = num_classes
+    d = _size(num_classes)
     return Constants(0.5, 2.0, 1 / _LN2, 1.0, d * (d - 1 + 1 / (d - 1) ** 2))
 
 
 def multiclass_paper_constants(num_classes: int) -> Constants:
     """Returns the constants as the paper has them: lambda = 1 as printed, omega = d^2."""
-    return Constants(0.5, 2.0, 1.0, 1.0, float(num_classes**2))
+    d = _size(num_classes)
+    return Constants(0.5, 2.0, 1.0, 1.0, float(d**2))
+
+
+def _size(num_classes: int) -> int:
+    return checks.at_least("num_classes", num_classes, 2, 1 << 14)  # V has K^2 numbers
 
 
 def _one_hot(index, d):

@@ -43,9 +43,7 @@ def multilabel(num_labels: int) -> OutputSpace:
     Differs: the pseudo-inverse estimate there wants a fixed number of true labels; here L is
     measured without it, as the mean of the label on signs: L = <1 - 2 y', y> / d + <1, y'> / d.
     """
-    checks.at_least("num_labels", num_labels, 1)
-    checks.require(num_labels <= 1023, "num_labels", "be <= 1023", num_labels)  # K is a float
-    d = int(num_labels)
+    d = _size(num_labels)
     share = np.full(d, 1 / d)
     loss = SELF(-2 / d * np.eye(d), on_output=share, on_label=share, constant=0.0)
     uniform_mean = np.full(d, 0.5)
@@ -101,13 +99,17 @@ def multilabel_constants(num_labels: int) -> Constants:
     Differs: the paper has gamma = 1/d, with which L <= gamma ||y' - y|| fails as soon as more than
     one label is wrong.
     """
-    d = num_labels
+    d = _size(num_labels)
     return Constants(d**-0.5, 1.0, 1.0, 1.0, float(d**3))
 
 
 def multilabel_paper_constants(num_labels: int) -> Constants:
     """Returns the constants as the paper has them: gamma = 1/d; it has no omega (here d^3)."""
-    return multilabel_constants(num_labels)._replace(gamma=1 / num_labels)
+    return multilabel_constants(num_labels)._replace(gamma=1 / _size(num_labels))
+
+
+def _size(num_labels: int) -> int:
+    return checks.at_least("num_labels", num_labels, 1, 1023)  # K is a float
 
 
 def hamming_loss(output: Array, y: Array) -> Array:

@@ -61,9 +61,9 @@ def rankings(
     Source: arXiv:2502.18709, section 2.3.
     """
     constants = rankings_constants(num_items, sharpness)
-    checks.at_least("max_iterations", max_iterations, 1)
+    max_iterations = checks.at_least("max_iterations", max_iterations, 1, 2**31 - 1)
     if tolerance is not None:
-        checks.positive("tolerance", tolerance)
+        tolerance = checks.positive("tolerance", tolerance)
     m, d, zeta = int(num_items), int(num_items) ** 2, float(sharpness)
 
     def mean(theta):
@@ -118,12 +118,8 @@ def rankings_constants(num_items: int, sharpness: float = 1.0) -> Constants:
       TypeError, ValueError: unless `num_items` is an int >= 2 and `sharpness` a number > 0, both
         known before tracing.
     """
-    checks.at_least("num_items", num_items, 2)
-    checks.require(num_items <= 64, "num_items", "be <= 64 (V has m^4 numbers)", num_items)
-    checks.positive("sharpness", sharpness)
-    if checks.concrete(sharpness) is None:
-        raise TypeError("sharpness must be a Python float, got a traced value")
-    m = int(num_items)
+    m = checks.at_least("num_items", num_items, 2, 64)  # V has m^4 numbers
+    sharpness = checks.positive("sharpness", sharpness, static=True)
     return Constants(1 / (2 * m), 4.0, 1 / (m * float(sharpness)), 1.0, m**2 * (1.0 + (m - 1) ** 3))
 
 

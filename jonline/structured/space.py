@@ -163,7 +163,16 @@ def cholesky_dual(
     Differs: the paper wants c(y) known. Where it is linear in y, as on the cube, it is measured
     together with <y', V y>.
     """
-    V, e = np.asarray(loss.bilinear, float), np.asarray(loss.on_label, float)
+    checks.kind("loss", loss, SELF)
+    parts = {name: checks.numbers(name, part) for name, part in loss._asdict().items()}
+    loss = SELF(**parts)  # pyright: ignore[reportArgumentType]
+    uniform_mean = checks.numbers("uniform_mean", uniform_mean)
+    uniform_second_moment = checks.numbers("uniform_second_moment", uniform_second_moment)
+    d = len(np.atleast_1d(uniform_mean))
+    shapes = [np.shape(part) for part in (*loss, uniform_mean, uniform_second_moment)]
+    wanted = [(d, d), (d,), (d,), (), (d,), (d, d)]
+    checks.require(shapes == wanted, "loss and moments", f"have shapes {wanted}", shapes)
+    V, e = loss.bilinear, loss.on_label
     cross = np.outer(V.T @ uniform_mean, e)
     at_uniform = V.T @ uniform_second_moment @ V + cross + cross.T + np.outer(e, e)
     values, vectors = np.linalg.eigh(at_uniform)

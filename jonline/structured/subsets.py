@@ -47,13 +47,7 @@ def subsets(num_labels: int, subset_size: int) -> OutputSpace:
 
     Source: arXiv:2502.18709, sections 2.3 and D.4.
     """
-    checks.at_least("num_labels", num_labels, 2)
-    checks.require(num_labels <= 1023, "num_labels", "be <= 1023", num_labels)  # K is a float
-    checks.at_least("subset_size", subset_size, 1)
-    checks.require(
-        subset_size < num_labels, "subset_size", f"be < num_labels={num_labels}", subset_size
-    )
-    d, m = int(num_labels), int(subset_size)
+    d, m = _sizes(num_labels, subset_size)
     loss = SELF(-2 / d * np.eye(d), np.full(d, 1 / d), np.zeros(d), m / d)
     uniform_mean = np.full(d, m / d)
     both = m * (m - 1) / (d * (d - 1))
@@ -108,7 +102,7 @@ def subsets_constants(num_labels: int, subset_size: int) -> Constants:
     Differs: the paper has gamma = 1/d, with which L <= gamma ||y' - y|| fails; nu = 1, where two
     subsets are sqrt 2 apart; and an upper bound of omega.
     """
-    d, m = num_labels, subset_size
+    d, m = _sizes(num_labels, subset_size)
     gamma = 2 / d * math.sqrt(m * (d - m) / d)
     omega = d**3 / 4 * (1 / m**2 + (d - 1) ** 2 / (m * (d - m)))
     return Constants(gamma, math.sqrt(2), 1.0, 1.0, omega * max(1.0, 2 * m / d) ** 2)
@@ -116,8 +110,15 @@ def subsets_constants(num_labels: int, subset_size: int) -> Constants:
 
 def subsets_paper_constants(num_labels: int, subset_size: int) -> Constants:
     """Returns the constants as the paper has them: gamma = 1/d, nu = 1, omega = d^5/(4m(d-m))."""
-    d, m = num_labels, subset_size
+    d, m = _sizes(num_labels, subset_size)
     return Constants(1 / d, 1.0, 1.0, 1.0, d**5 / (4 * m * (d - m)))
+
+
+def _sizes(num_labels: int, subset_size: int) -> tuple[int, int]:
+    d = checks.at_least("num_labels", num_labels, 2, 1023)  # K is a float
+    m = checks.at_least("subset_size", subset_size, 1)
+    checks.require(m < d, "subset_size", f"be < num_labels={d}", m)
+    return d, m
 
 
 def systematic_sampling(point: Array, subset_size: int) -> Mixture:

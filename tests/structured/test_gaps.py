@@ -264,7 +264,7 @@ def test_arguments_of_losses_out_of_range_are_named():
         structured.logistic_gap(3, base=1.0)
     with pytest.raises(ValueError, match=r"cutoff must be in \(0, 1\], got 0"):
         structured.hinge_gap(3, cutoff=0)
-    with pytest.raises(TypeError, match="base must be a Python number, got a traced one"):
+    with pytest.raises(TypeError, match="base must be known before tracing, got a traced value"):
         jax.jit(lambda base: structured.logistic_gap(3, base=base).smoothness)(2.0)
 
 
