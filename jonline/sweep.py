@@ -196,13 +196,13 @@ def trace(
     first = checks.at_least("first", first, 0)
     last = checks.at_least("last", last, first + 1)
     checks.require(last < 2**31, "last", "be < 2^31", last)
+    run_key = door.one_key(key, seed)
     labels, data = door.one_point(point), door.check_data(data)
     grid = door.on_device(labels)
     longest, _ = door.check_points(make, labels, data, last)
     horizon = last if longest > last else engine.ENDLESS
     plan = engine.Plan(make, _no_metrics, engine.WIDTH, 1, 1, horizon)
     points = {name: np.repeat(axis, engine.WIDTH) for name, axis in grid.items()}
-    run_key = door.one_key(key, seed)
     with door.explaining(make, grid, data):
         row = engine.bytes_of_a_round(plan, data, run_key, points)
         host.check_stretch(last - first, row)
