@@ -201,6 +201,7 @@ def trace(
     first = checks.at_least("first", first, 0)
     last = checks.at_least("last", last, first + 1)
     checks.require(last < 2**31, "last", "be < 2^31", last)
+    run_key = door.one_key(key, seed)
     labels, data = door.one_point(point), door.check_data(data)
     grid = door.on_device(labels)
     longest, _ = door.check_points(make, labels, data, last)
@@ -209,7 +210,7 @@ def trace(
     points = {name: np.repeat(axis, engine.WIDTH) for name, axis in grid.items()}
     parts = []
     with door.explaining(make, grid, data):
-        inputs = jax.device_put(engine.Inputs(data, door.one_key(key, seed), points))
+        inputs = jax.device_put(engine.Inputs(data, run_key, points))
         row = engine.bytes_of_a_round(plan, inputs)
         host.check_stretch(last - first, row)
         effects = engine.plain_round(plan, inputs)

@@ -123,6 +123,7 @@ def own_arrays(values):
     return changed
 
 
+@pytest.mark.filterwarnings("ignore:explore = ")
 def test_no_factory_keeps_an_array_that_its_caller_can_change():
     checked = 0
     for name, function in FACTORIES.items():

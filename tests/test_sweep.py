@@ -254,7 +254,7 @@ def test_product_grid_has_all_combinations_last_axis_fastest():
     np.testing.assert_array_equal(grid["a"], [1, 1, 1, 2, 2, 2])
     np.testing.assert_array_equal(grid["b"], [0.5, 1.5, 2.5] * 2)
     np.testing.assert_array_equal(grid["c"], [7] * 6)
-    assert grid["b"].dtype == np.float32 and grid["a"].dtype == np.int32
+    assert grid["b"].dtype == np.float64 and grid["a"].dtype == np.int64
     assert jonline.product_grid() == {}
 
 

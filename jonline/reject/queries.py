@@ -121,15 +121,15 @@ def budget(
     max_delay = checks.delay_bound(max_delay, "max_delay")
 
     def has_left(state):
-        open_rounds = max_delay + 1  # both sums stop at 2^31 - 1
+        open_rounds = max_delay + 1
         rounds = jnp.minimum(state.round, 2**31 - 1 - open_rounds) + open_rounds
-        asked = jnp.minimum(state.asked, 2**31 - 1 - open_rounds) + open_rounds
         left = jnp.asarray(True)
-        if most is not None:
-            left = asked <= jnp.asarray(most).astype(jnp.int32)
+        if most is not None:  # taken from the right side, where no sum can be beyond int32
+            left = state.asked <= jnp.asarray(most).astype(jnp.int32) - open_rounds
         if fraction is not None:
             allowed = jnp.ceil(fraction * (1 - 1e-6) * rounds.astype(float)).astype(jnp.int32)
-            left = left & ((asked <= allowed) | (jnp.asarray(fraction) >= 1))
+            within = state.asked <= allowed - open_rounds
+            left = left & (within | (jnp.asarray(fraction) >= 1))
         return left
 
     def init(key):
