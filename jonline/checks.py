@@ -78,6 +78,28 @@ def kind(name: str, value: Any, expected: type) -> None:
         )
 
 
+def feedback(learner: str, value: Any, *kinds: type, oracle: str = "") -> None:
+    """Raises TypeError unless `value` is of one of `kinds`, the feedback that a learner reads.
+
+    Args:
+      learner: its name.
+      value: what it was given.
+      kinds: types of `jonline.oracles`.
+      oracle: the one to name that answers it; by default each kind's own.
+    """
+    if not isinstance(value, kinds):
+        reads = [one.__name__ for one in kinds]
+        use = oracle or " or ".join(f"oracles.{name.lower()}" for name in reads)
+        raise TypeError(
+            f"{learner} reads {' or '.join(reads)}, got {type(value).__name__}; use {use}"
+        )
+
+
+def known_true(value: Any) -> bool:
+    """Returns whether `value` is Python's or NumPy's True, and so the same in every round."""
+    return isinstance(value, (bool, np.bool_)) and bool(value)
+
+
 def delay_bound(value: Any, name: str = "max_rounds") -> None:
     """Raises unless `value`, the bound of a delay, is a static Python int in 0…2^31 - 2."""
     at_least(name, value, 0)
