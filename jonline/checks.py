@@ -305,6 +305,28 @@ def vector(name: str, value: Any, length: int | None = None) -> None:
     require(ok, name, f"have shape {wanted}", shape)
 
 
+def feedback(learner: str, value: Any, *kinds: type, oracle: str = "") -> None:
+    """Raises TypeError unless `value` is of one of `kinds`, the feedback that a learner reads.
+
+    Args:
+      learner: its name.
+      value: what it was given.
+      kinds: types of `jonline.oracles`.
+      oracle: the one to name that answers it; by default each kind's own.
+    """
+    if not isinstance(value, kinds):
+        reads = [one.__name__ for one in kinds]
+        use = oracle or " or ".join(f"oracles.{name.lower()}" for name in reads)
+        raise TypeError(
+            f"{learner} reads {' or '.join(reads)}, got {type(value).__name__}; use {use}"
+        )
+
+
+def known_true(value: Any) -> bool:
+    """Returns whether `value` is Python's or NumPy's True, and so the same in every round."""
+    return isinstance(value, (bool, np.bool_)) and bool(value)
+
+
 def labels(values: np.ndarray, num_classes: int) -> None:
     """Raises ValueError unless every label of `values` (N,) is in 1…num_classes."""
     bad = np.flatnonzero(~((values >= 1) & (values <= num_classes)))

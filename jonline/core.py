@@ -14,6 +14,11 @@ Rules a learner keeps, each checked by `tests/contract.py`:
   newer state.
 * `update` returns the tree structure, shapes and dtypes of `init` (no weak types).
 * Every prediction has `.output`, what is played and scored.
+* An answer with `observed=False` is one without a value: the round passes, the value is not read,
+  and what was learned stays as it is.
+* A learner that cannot do without an answer in each round (one that counts them to know the round,
+  say) has the reason, a sentence, as the attribute `needs_every_answer` of its function `update`,
+  `vars(update).update(needs_every_answer=…)`; it is refused delays that may never end.
 * Hyperparameters are keyword arguments of the factory and may be traced; whatever fixes a shape is
   a static Python int.
 """
@@ -83,16 +88,18 @@ class Delay(NamedTuple):
 
     Attributes:
       sample: `(key, t) -> int32`, the rounds until the answer to round t comes, in
-        0…max_rounds; 0 is at once.
+        0…max_rounds; 0 is at once. With `may_never` it may be -1: the answer never comes.
       max_rounds: static bound on `sample`; it fixes the size of the ring of pending answers.
       is_fixed: True if `sample` gives the same number in every round of a run.
       num_rounds: rounds for which `sample` is defined, 0…num_rounds - 1; None for all.
+      may_never: whether `sample` may give -1.
     """
 
     sample: Callable[[PRNGKey, Round], Array]
     max_rounds: int
     is_fixed: bool
     num_rounds: int | None = None
+    may_never: bool = False
 
 
 class Environment(NamedTuple):

@@ -154,7 +154,8 @@ def check_points(
 
     Raises:
       TypeError: if `make` does not return (Learner, Environment), or its delay is none.
-      ValueError: if a delay is not defined for all `num_rounds`, or its bound is out of range.
+      ValueError: if a delay is not defined for all `num_rounds`, its bound is out of range, or it
+        may never end while the learner needs every answer.
       Exception: what `make` raises, with a note that names the point.
     """
     longest = size = 0
@@ -171,6 +172,7 @@ def check_points(
             raise TypeError(f"make must return (Learner, Environment), got {made!r:.200}")
         if environment.delay is not None:
             _check_delay(environment.delay, num_rounds)
+            _check_never(learner, environment.delay)
             longest = max(longest, environment.delay.max_rounds)
         if i == 0:
             size = _size_of_state(learner)
@@ -201,6 +203,15 @@ def _check_delay(delay: Any, num_rounds: int) -> None:
     covers = delay.num_rounds is None or delay.num_rounds >= num_rounds
     rule = f"cover num_rounds={num_rounds}"
     checks.require(covers, "delay", rule, f"{delay.num_rounds} entries")
+
+
+def _check_never(learner: Learner, delay: Delay) -> None:
+    reason = getattr(learner.update, "needs_every_answer", None)
+    if delay.may_never and reason:
+        raise ValueError(
+            f"delay must end in every round for this learner, got may_never=True: {reason}; "
+            "oracles.missing has answers that come without a value"
+        )
 
 
 def check_data(data: Any) -> Any:

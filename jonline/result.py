@@ -27,7 +27,7 @@ class SweepResult(NamedTuple):
       states: final states, a pytree with leading axes (points, seeds).
       grid: name -> (points,): the hyperparameters.
       record_every: rounds of a window.
-      undelivered: (points, seeds) int32: answers still on their way at the end.
+      undelivered: (points, seeds) int32: answers that did not come within the run.
       non_finite: runs that became NaN or infinite, each with the first window in which it shows.
       environment: versions, devices and flags, as `jonline.environment()` reports them.
     """

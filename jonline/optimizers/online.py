@@ -16,6 +16,7 @@ import optax
 
 from jonline import checks
 from jonline.core import Array
+from jonline.oracles import where_observed
 
 OptState = Any
 Stamp = Any
@@ -30,12 +31,30 @@ class OnlineOptimizer(NamedTuple):
       stamp: `(state) -> stamp`, what `update` will need of this state when the answer comes.
       update: `(state, residual, x, stamp) -> state`, once for every answer; residual (d,) and x
         (n,) are of the round that was asked, and so is the stamp.
+      skip: `(state) -> state` for an answer without a value, in an optimizer that counts answers to
+        know the round (and so needs each of them); None leaves the state as it is.
     """
 
     init: Callable[[Array], OptState]
     params: Callable[[OptState], Array]
     stamp: Callable[[OptState], Stamp]
     update: Callable[[OptState, Array, Array, Stamp], OptState]
+    skip: Callable[[OptState], OptState] | None = None
+
+
+def receive(
+    optimizer: OnlineOptimizer, state: OptState, residual: Array, x: Array, stamp: Stamp, seen: Any
+) -> OptState:
+    """Returns the state after an answer, which is skipped unless `seen`, bool ()."""
+    skipped = state if optimizer.skip is None else optimizer.skip(state)
+    return where_observed(seen, optimizer.update(state, residual, x, stamp), skipped)
+
+
+def declare(optimizer: OnlineOptimizer, update: Callable) -> None:
+    """Lets a learner's `update` say that its optimizer needs every answer, if so it is."""
+    if optimizer.skip is not None:
+        reason = "its optimizer (bold, odaftrl) counts answers to know the round"
+        vars(update).update(needs_every_answer=reason)
 
 
 class OgdState(NamedTuple):

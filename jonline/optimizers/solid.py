@@ -21,7 +21,7 @@ class SolidState(NamedTuple):
       sq_sum: Z, see `solid_ogd`.
       norm_sum: sum of ||G|| over the answers so far.
       lost: what rounding took from that sum (Kahan).
-      count: answers so far, int32.
+      count: answers observed so far, int32.
     """
 
     params: Array

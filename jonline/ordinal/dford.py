@@ -21,10 +21,9 @@ from jonline import checks
 from jonline.core import Array, Learner
 from jonline.draws import bernoulli, two_words, uniform_index
 from jonline.hypotheses import Hypothesis
-from jonline.oracles import Directional
+from jonline.oracles import Directional, where_observed
 from jonline.ordinal.thresholds import (
     OrdinalState,
-    check_feedback,
     check_hypothesis,
     check_tie,
     descend,
@@ -174,8 +173,9 @@ def dford(
         thresholds. The first step has eta lambda = 1 and wipes out either, unless it is clipped.
 
     Returns:
-      A Learner. State: `OrdinalState`. Prediction: `DfordPrediction`. Reads `Directional`. With
-      late answers tau is the one of the prediction, and g has f and theta of the update.
+      A Learner. State: `OrdinalState`. Prediction: `DfordPrediction`. Reads `Directional`; an
+      answer without a value changes nothing, and t counts the others. With late answers tau is the
+      one of the prediction, and g has f and theta of the update.
 
     Raises:
       ValueError: if a concrete argument is out of range (traced values are not checked).
@@ -225,7 +225,7 @@ def dford(
 
     def update(state, x, prediction, feedback, key):
         del key
-        check_feedback("dford", Directional, feedback)
+        checks.feedback("dford", feedback, Directional)
         z = jnp.where(feedback.above, 1.0, -1.0)
         z = jnp.where(prediction.output == num_classes, 0.0, z)
         tau = hinge_tau(z, prediction.score, prediction.threshold)
@@ -235,7 +235,8 @@ def dford(
         if clip is not None:
             factor = clip_rule(gradient_norm(state, x, tau, taus), clip)
         decay, rate = step_size(state, reg, factor)
-        return descend(hypothesis, state, x, taus, tau, decay, rate)
+        moved = descend(hypothesis, state, x, taus, tau, decay, rate)
+        return where_observed(feedback.observed, moved, state)
 
     def one_hot(label):
         return jnp.arange(1, num_classes, dtype=jnp.int32) == label

@@ -11,11 +11,10 @@ import jax.numpy as jnp
 from jonline import checks
 from jonline.core import Array, Learner
 from jonline.hypotheses import Hypothesis
-from jonline.oracles import Interval
+from jonline.oracles import Interval, where_observed
 from jonline.ordinal.thresholds import (
     MOST_CLASSES,
     OrdinalPrediction,
-    check_feedback,
     check_hypothesis,
     check_tie,
     descend,
@@ -52,7 +51,8 @@ def pril(
 
     Returns:
       A Learner. State: `OrdinalState`. Prediction: `OrdinalPrediction`. Reads
-      `Interval(low, high)`.
+      `Interval(low, high, observed)`; an answer without a value changes nothing, and t counts the
+      others.
 
     Raises:
       ValueError: if a concrete argument is out of range (traced values are not checked).
@@ -79,10 +79,11 @@ def pril(
 
     def update(state, x, prediction, feedback, key):
         del key
-        check_feedback("pril", Interval, feedback)
+        checks.feedback("pril", feedback, Interval)
         z = label_signs(feedback.low, feedback.high, num_classes)
         tau = hinge_tau(z, prediction.score, prediction.thresholds)
         decay, rate = step_size(state, reg)
-        return descend(hypothesis, state, x, tau, jnp.sum(tau), decay, rate)
+        moved = descend(hypothesis, state, x, tau, jnp.sum(tau), decay, rate)
+        return where_observed(feedback.observed, moved, state)
 
     return Learner(init, predict, update)

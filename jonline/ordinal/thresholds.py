@@ -26,12 +26,13 @@ MOST_CLASSES = 1 << 24  # labels up to it are exact in float32
 
 
 class OrdinalState(NamedTuple):
-    """A threshold model and the number of answers it was given, empty ones too.
+    """A threshold model and the number of answers it learned from.
 
     Attributes:
       f: hypothesis of the score.
       thresholds: theta, (K-1,) float, not always ordered.
-      round: int32 (), answers delivered so far; the next step is the one of t = round + 1.
+      round: int32 (), answers observed so far; the next step is the one of t = round + 1. An answer
+        without a value does not count: a step of 1/(lambda t) fits t observed ones.
     """
 
     f: ArrayTree
@@ -62,15 +63,6 @@ def check_hypothesis(hypothesis: Any) -> None:
     """Raises TypeError unless `hypothesis` is one."""
     cure = "hypotheses.linear(n) makes one for n features"
     checks.kind("hypothesis", hypothesis, Hypothesis, cure)
-
-
-def check_feedback(learner: str, kind: Any, feedback: Any) -> None:
-    """Raises TypeError unless `feedback` has the fields of the kind that the learner reads."""
-    if not all(hasattr(feedback, field) for field in kind._fields):
-        oracle = f"oracles.{kind.__name__.lower()}()"
-        raise TypeError(
-            f"{learner} reads {kind.__name__}, got {type(feedback).__name__}; use {oracle}"
-        )
 
 
 def predict_label(score: Array, thresholds: Array, tie: str = "<") -> Array:

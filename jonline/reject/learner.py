@@ -204,10 +204,7 @@ def _learner(
 
     def update(state, x, prediction, feedback, key):
         del key
-        if not all(hasattr(feedback, field) for field in Label._fields):
-            raise TypeError(
-                f"{name} reads Label, got {type(feedback).__name__}; use oracles.label_if_asked()"
-            )
+        checks.feedback(name, feedback, Label, oracle="oracles.label_if_asked()")
         dtype = state.width.dtype
         y = jnp.asarray(feedback.value, dtype)
         # A label other than -1 and 1, and a step size below 0, leave a state that is not finite,

@@ -2,7 +2,7 @@
 
 Each takes a learner whose prediction has `.ask` and returns one that asks otherwise; what is
 learned from a label stays the same. A budget has to be the outermost: what is put around it asks
-without it.
+without it. A label that was asked for and came without a value is spent.
 """
 
 from typing import Any, NamedTuple
@@ -108,7 +108,7 @@ def budget(
 
     Raises:
       TypeError, ValueError: as `always`; if a concrete argument is out of range, or neither `most`
-        nor `fraction` is given.
+        nor `fraction` is given. A sweep refuses it a delay that may never end.
     """
     _check_learner("budget", learner)
     if most is None and fraction is None:
@@ -149,6 +149,8 @@ def budget(
             round=state.round + 1,
         )
 
+    reason = "budget counts what was asked for by the answers, and would spend more than it has"
+    vars(update).update(needs_every_answer=reason)
     return Learner(init, predict, update)
 
 

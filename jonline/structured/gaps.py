@@ -27,6 +27,7 @@ from jonline import checks
 from jonline.core import Array, Learner
 from jonline.draws import bernoulli, two_words, uniform_index
 from jonline.optimizers import OnlineOptimizer, adaptive_ogd
+from jonline.optimizers.online import declare, receive
 from jonline.oracles import Label, Mismatch
 
 
@@ -257,24 +258,21 @@ def gap_learner(
 
     def update(state, x, prediction, feedback, key):
         del key
+        checks.feedback(name, feedback, Mismatch, Label)
         if isinstance(feedback, Mismatch):
             if rate is not None and rate == 0:
                 raise ValueError(f"explore must be > 0 where {name} reads Mismatch, got {explore}")
             prob = jnp.maximum(prediction.prob, jnp.finfo(prediction.prob.dtype).tiny)
             weight, y = jnp.where(feedback.wrong, 0.0, 1 / prob), prediction.output
-        elif isinstance(feedback, Label):
+        else:
             weight, y = jnp.where(feedback.observed, 1.0, 0.0), feedback.value
             if jnp.shape(y) != (num_classes,):
                 raise ValueError(
                     f"labels must be unit vectors of shape ({num_classes},), got {jnp.shape(y)}; "
                     f"structured.multiclass({num_classes}).encode makes them of 1…{num_classes}"
                 )
-        else:
-            raise TypeError(
-                f"{name} reads Mismatch or Label, got {type(feedback).__name__}; "
-                "use oracles.mismatch or oracles.label"
-            )
         residual = jnp.where(weight > 0, weight * loss.residual(prediction.score, y), 0.0)
-        return optimizer.update(state, residual, x, prediction.stamp)
+        return receive(optimizer, state, residual, x, prediction.stamp, feedback.observed)
 
+    declare(optimizer, update)
     return Learner(init, predict, update)

@@ -49,7 +49,7 @@ def gaptron(
 
     Returns:
       A Learner. State: the optimizer's. Prediction: `GapPrediction`. Reads `Mismatch` or `Label`
-      with unit vectors (K,) as labels; a round without a label leaves W alone.
+      with unit vectors (K,) as labels; an answer without a value leaves the state as it is.
 
     Raises:
       ValueError: if a concrete argument is out of range, or `loss` has another K; at trace time if
