@@ -120,7 +120,7 @@ def never(prob: float | Array, delay: Delay | None = None) -> Delay:
     Raises:
       TypeError, ValueError: if an argument is of the wrong kind or out of range.
     """
-    checks.probability("prob", prob)
+    prob = checks.probability("prob", prob)
     delay = fixed(0) if delay is None else delay
     checks.kind("delay", delay, Delay)
     number = checks.concrete(prob)

@@ -124,7 +124,7 @@ def missing(oracle: Oracle, prob: float | Array) -> Oracle:
     """
     if not callable(oracle):
         raise TypeError(f"oracle must be a function, got {oracle!r:.100}")
-    checks.probability("prob", prob)
+    prob = checks.probability("prob", prob)
     if not _may_be_positive(prob):
         return oracle
 
@@ -182,7 +182,7 @@ def label_if_asked(*, noise: float | Array = 0.0) -> Oracle:
 
     Source: arXiv:1906.06166, section 2.
     """
-    checks.probability("noise", noise)
+    noise = checks.probability("noise", noise)
     flips = _may_be_positive(noise)
 
     def oracle(y, prediction, key):
@@ -242,8 +242,8 @@ def interval(
     Raises:
       ValueError: if an argument is out of range.
     """
-    checks.at_least("num_classes", num_classes, 2)
-    checks.probability("fraction", fraction)
+    num_classes = checks.at_least("num_classes", num_classes, 2)
+    fraction = checks.probability("fraction", fraction)
     replace = _label_noise(num_classes, noise)
 
     def oracle(y, prediction, key):
@@ -271,7 +271,7 @@ def directional(*, noise: float | Array = 0.0) -> Oracle:
 
     Source: arXiv:2512.19550, section 4.
     """
-    checks.probability("noise", noise)
+    noise = checks.probability("noise", noise)
     flips = _may_be_positive(noise)
 
     def oracle(y, prediction, key):
@@ -300,7 +300,7 @@ def loss(target: Callable[[Array, Array], Array], *, noise: float | Array = 0.0)
     """
     if not callable(target):
         raise TypeError(f"target must be a function (output, y) -> scalar, got {target!r:.100}")
-    checks.non_negative("noise", noise)
+    noise = checks.non_negative("noise", noise)
     is_noisy = _may_be_positive(noise)
 
     def oracle(y, prediction, key):
@@ -326,7 +326,7 @@ def mismatch(*, noise: float | Array = 0.0) -> Oracle:
 
     Source: arXiv:2502.18709, section 3.3, which needs no more than this bit.
     """
-    checks.probability("noise", noise)
+    noise = checks.probability("noise", noise)
     flips = _may_be_positive(noise)
 
     def oracle(y, prediction, key):
@@ -360,8 +360,8 @@ def _may_be_positive(noise: Any) -> bool:
 
 def _label_noise(num_classes: int | None, noise: Any) -> Callable[[Array, PRNGKey], Array]:
     if num_classes is not None:
-        checks.at_least("num_classes", num_classes, 2)
-    checks.probability("noise", noise)
+        num_classes = checks.at_least("num_classes", num_classes, 2)
+    noise = checks.probability("noise", noise)
     if not _may_be_positive(noise):
         return lambda y, key: y
     if num_classes is None:
