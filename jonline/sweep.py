@@ -280,7 +280,7 @@ def _played(
             opens = functools.partial(open_folder, folder, bits, extent, seconds)
     played = host.play(job, block, devices, windows_per_call, progress, opens)
     bad = tuple(sorted(played.non_finite.values()))
-    board.warn_of(bad, played.undelivered.size, grid, record_every)
+    board.warn_of(bad, played.undelivered.size, labels, record_every)
     return SweepResult(
         played.records,
         played.states,
