@@ -58,8 +58,8 @@ def probability(name: str, value: Any) -> None:
         require((number >= 0) & (number <= 1), name, "be in [0, 1]", value)
 
 
-def at_least(name: str, value: Any, least: int) -> None:
-    """Raises unless `value` is a static Python int >= `least`.
+def at_least(name: str, value: Any, least: int) -> int:
+    """Returns `value` as a Python int; raises unless it is a static integer >= `least`.
 
     Raises:
       TypeError: if it is traced or not an integer.
@@ -68,6 +68,7 @@ def at_least(name: str, value: Any, least: int) -> None:
     if isinstance(value, (bool, Tracer)) or not isinstance(value, (int, np.integer)):
         raise TypeError(f"{name} must be a Python int, got {type(value).__name__} {value!s:.100}")
     require(value >= least, name, f"be >= {least}", value)
+    return int(value)
 
 
 def kind(name: str, value: Any, expected: type) -> None:
@@ -86,7 +87,7 @@ def delay_bound(value: Any, name: str = "max_rounds") -> None:
 
 def labels(values: np.ndarray, num_classes: int) -> None:
     """Raises ValueError unless every label of `values` (N,) is in 1…num_classes."""
-    bad = np.flatnonzero((values < 1) | (values > num_classes))
+    bad = np.flatnonzero(~((values >= 1) & (values <= num_classes) & (values == np.floor(values))))
     if bad.size:
         raise ValueError(
             f"labels must be in 1…{num_classes}, got {values[bad[0]]} in row {bad[0]}; "
@@ -108,9 +109,10 @@ def signs(values: Any) -> None:
 def unmasked(name: str, values: Any) -> None:
     """Raises TypeError if `values` is a masked array, whose mask would be lost."""
     if isinstance(values, np.ma.MaskedArray):
+        fill = "float).filled(numpy.nan)" if values.dtype.kind in "biuf" else "object).filled(None)"
         raise TypeError(
-            f"{name} must be without a mask, got {type(values).__name__}; pass "
-            f"{name}.astype(float).filled(numpy.nan) and drop such rows"
+            f"{name} must be without a mask, got {type(values).__name__}; mark such entries as "
+            f"missing and drop their rows, for example {name} = {name}.astype({fill}"
         )
 
 
@@ -126,10 +128,11 @@ def fits(name: str, values: np.ndarray, narrow: np.ndarray) -> None:
     at = np.argwhere(bad)
     if len(at):
         value = values[tuple(at[0])]
-        raise ValueError(f"{name} must fit into {narrow.dtype}, got {value!s}{_place(at[0])}")
+        raise ValueError(f"{name} must fit into {narrow.dtype}, got {value!s}{place(at[0])}")
 
 
-def _place(at: np.ndarray) -> str:
+def place(at: np.ndarray) -> str:
+    """Returns " in row r, column c" for an index, for messages."""
     places = ["", " in row {}", " in row {}, column {}"]
     return places[len(at)].format(*at) if len(at) < 3 else f" in entry {tuple(at.tolist())}"
 
@@ -143,6 +146,6 @@ def finite(name: str, values: np.ndarray) -> None:
     if len(bad):
         value = values[tuple(bad[0])]
         raise ValueError(
-            f"{name} must be finite, got {value!s}{_place(bad[0])} ({len(bad)} such "
+            f"{name} must be finite, got {value!s}{place(bad[0])} ({len(bad)} such "
             "entries); jonline.data.drop_bad_rows leaves such rows out"
         )

@@ -40,7 +40,7 @@ def one_user(
     Source: the set-up of Crammer and Singer, "Pranking with ranking", NIPS 2001.
     Differs: they took other users by a least number of ratings; here n is given.
     """
-    checks.at_least("num_users", num_users, 1)
+    num_users = checks.at_least("num_users", num_users, 1)
     columns = read_csv(source, target=2, delimiter=delimiter, header=header)
     users, films = columns.x[:, 0].astype(int), columns.x[:, 1].astype(int)
     ratings = columns.y
