@@ -1,5 +1,10 @@
 """Range checks of factory arguments: they speak about concrete values and let traced ones pass."""
 
+import os
+import re
+import sys
+import warnings
+from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
@@ -21,6 +26,18 @@ def require(ok: Any, name: str, rule: str, value: Any) -> None:
     """Raises ValueError "name must rule, got value" unless every entry of `ok` holds."""
     if not np.all(ok):
         raise ValueError(f"{name} must {rule}, got {value!s}")
+
+
+def own(values: Any) -> Any:
+    """Returns an array that its owner cannot change: itself, or a read-only copy."""
+    memory = values
+    while isinstance(memory, np.ndarray) and not memory.flags.writeable:
+        memory = memory.base
+    if not isinstance(memory, np.ndarray):
+        return values
+    copy = values.copy()
+    copy.flags.writeable = False
+    return copy
 
 
 def scalar(name: str, value: Any) -> np.ndarray | None:
@@ -77,6 +94,33 @@ def kind(name: str, value: Any, expected: type) -> None:
         raise TypeError(
             f"{name} must be {expected.__name__}, got {type(value).__name__} {value!r:.100}"
         )
+
+
+def path(name: str, value: Any) -> Path:
+    """Returns a path of this machine's file system, with the home folder for "~".
+
+    Raises:
+      TypeError: if it is neither text nor a path.
+      ValueError: if it is empty, or an address such as "gs://bucket/run".
+    """
+    text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else None
+    if not isinstance(text, str):
+        raise TypeError(f"{name} must be a path, got {type(value).__name__} {value!r:.100}")
+    is_local = bool(text) and "\0" not in text and not re.match(r"[A-Za-z][\w+.-]+:/", text)
+    rule = "be a path of this machine, such as '~/runs/first' (a bucket's once it is mounted)"
+    require(is_local, name, rule, repr(text))
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"{name} must {rule}, got {text!r}: {error}") from error
+
+
+def warn(message: str) -> None:
+    """Gives a RuntimeWarning, located where jonline was called from."""
+    here, frame, level = str(Path(__file__).parent) + os.sep, sys._getframe(), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(here):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, RuntimeWarning, stacklevel=level)
 
 
 def delay_bound(value: Any, name: str = "max_rounds") -> None:

@@ -3,8 +3,9 @@
 Each takes whatever has `.x` (N, n) and `.y` (N, ...) arrays, e.g. `jonline.data.Dataset`; where it
 also has `.num_classes`, concrete labels are checked to be in 1…num_classes. Without it K is not
 known here: whole labels (N,) are checked to be 1 or higher, or else -1 and 1, and one above the
-learner's K is not noticed. Other labels of your own learner are bools, floats or rows. A row number
-is the high word of a 32 x 32 bit product, or comes from a permutation made once per run.
+learner's K is reported by `metrics.ordinal` alone. Other labels of your own learner are bools,
+floats or rows. A row number is the high word of a 32 x 32 bit product, or comes from a permutation
+made once per run.
 """
 
 from typing import Any
@@ -134,14 +135,18 @@ def _check(data: Any) -> int:
         raise ValueError(f"data.x has {num_rows} rows and data.y {num_labels}; they must agree")
     num_classes = getattr(data, "num_classes", None)
     labels = checks.concrete(data.y)
-    if labels is None or labels.ndim != 1:
-        return num_rows
-    if num_classes is not None:
+    if num_classes is not None and labels is not None and labels.ndim == 1:
         checks.labels(labels, num_classes)
-    elif labels.dtype.kind in "iu" and labels.min() < 1 and not np.isin(labels, (-1, 1)).all():
+    elif labels is not None and labels.ndim == 1 and labels.dtype.kind in "iu":
+        _check_whole(labels)
+    return num_rows
+
+
+def _check_whole(labels: np.ndarray) -> None:
+    """Raises ValueError for whole labels of unknown K that are neither 1 or higher nor -1 and 1."""
+    if labels.min() < 1 and not np.isin(labels, (-1, 1)).all():
         row = int(np.argmax(labels < 1))
         raise ValueError(
             f"whole labels must be 1…K, or -1 and 1, got {labels[row]} in row {row}; "
             "jonline.data.encode_labels and encode_signs map yours to these"
         )
-    return num_rows

@@ -4,7 +4,6 @@ Frames of pandas and polars are known by what they offer, so neither is imported
 """
 
 import math
-import warnings
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -46,11 +45,6 @@ def items(name: str, values: Any, size: str) -> list:
             f"{name} must have shape ({size},) and hashable entries, got {values!r:.100}"
         )
     return entries
-
-
-def owned(value: Any) -> Any:
-    """Returns a NumPy array as a copy, which the caller cannot change, and others as they are."""
-    return value.copy() if isinstance(value, np.ndarray) else value
 
 
 def _number(item: Any) -> float:
@@ -182,9 +176,7 @@ def _warn_collapsed(x: Any, wide: np.ndarray, narrow: np.ndarray) -> None:
             )
     if lost:
         more = f" (and {len(lost) - 5} more columns)" if len(lost) > 5 else ""
-        warnings.warn(
+        checks.warn(
             f"x loses values in {narrow.dtype}: {'; '.join(lost[:5])}{more}; subtract the mean "
-            "first, for example x = jonline.data.standardise(x)",
-            RuntimeWarning,
-            stacklevel=4,  # who called the function that called `features`
+            "first, for example x = jonline.data.standardise(x)"
         )

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 
 from jonline import checks
 from jonline.core import Array, Example, PRNGKey, Round, Stream
-from jonline.data.arrays import owned
 
 _EDGES = (-1.0, -0.1, 0.25, 1.0)
 
@@ -46,7 +45,7 @@ def crammer_singer(*, noise: Any = 0.125) -> Stream:
     Source: Crammer and Singer, "Pranking with ranking", NIPS 2001.
     """
     checks.non_negative("noise", noise)
-    noise = owned(noise)
+    noise = checks.own(noise)
 
     def init(key: PRNGKey) -> PRNGKey:
         return key
@@ -83,7 +82,7 @@ def linear_teacher(num_features: int, num_classes: int, *, margin: Any = 0.0) ->
     """
     num_features = checks.at_least("num_features", num_features, 1)
     num_classes = checks.at_least("num_classes", num_classes, 2)
-    margin = owned(margin)
+    margin = checks.own(margin)
     number = checks.concrete(margin)
     if number is not None:
         rule = f"be in [0, 1/num_classes) = [0, {1 / num_classes:.4g})"

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 
 from jonline import checks
 from jonline.core import Array, Example, PRNGKey, Round, Stream
-from jonline.data.arrays import owned
 from jonline.draws import bernoulli, uniform_index
 
 
@@ -58,7 +57,7 @@ def van_der_hoeven(num_classes: int, scale: int, *, noise: float | Array = 0.0) 
     num_classes = checks.at_least("num_classes", num_classes, 2)
     scale = checks.at_least("scale", scale, 1)
     checks.probability("noise", noise)
-    noise = owned(noise)
+    noise = checks.own(noise)
     size, most = 10 * scale, 5 * scale
     num_vectors = sum(math.comb(size, s) for s in range(scale, most + 1))
     rule = f"be at most {num_vectors}, the number of prototypes at scale={scale}"
@@ -123,7 +122,7 @@ def plackett_luce(num_items: int, num_features: int, *, noise: float | Array = 1
     num_items = checks.at_least("num_items", num_items, 2)
     num_features = checks.at_least("num_features", num_features, 1)
     checks.non_negative("noise", noise)
-    noise = owned(noise)
+    noise = checks.own(noise)
     items = jnp.arange(num_items, dtype=jnp.int32)
 
     def init(key: PRNGKey) -> Utilities:
