@@ -351,9 +351,10 @@ def signs(values: Any) -> None:
 def unmasked(name: str, values: Any) -> None:
     """Raises TypeError if `values` is a masked array, whose mask would be lost."""
     if isinstance(values, np.ma.MaskedArray):
+        fill = "float).filled(numpy.nan)" if values.dtype.kind in "biuf" else "object).filled(None)"
         raise TypeError(
-            f"{name} must be without a mask, got {type(values).__name__}; pass "
-            f"{name}.astype(float).filled(numpy.nan) and drop such rows"
+            f"{name} must be without a mask, got {type(values).__name__}; mark such entries as "
+            f"missing and drop their rows, for example {name} = {name}.astype({fill}"
         )
 
 
@@ -369,10 +370,11 @@ def fits(name: str, values: np.ndarray, narrow: np.ndarray) -> None:
     at = np.argwhere(bad)
     if len(at):
         value = values[tuple(at[0])]
-        raise ValueError(f"{name} must fit into {narrow.dtype}, got {value!s}{_place(at[0])}")
+        raise ValueError(f"{name} must fit into {narrow.dtype}, got {value!s}{place(at[0])}")
 
 
-def _place(at: np.ndarray) -> str:
+def place(at: np.ndarray) -> str:
+    """Returns " in row r, column c" for an index, for messages."""
     places = ["", " in row {}", " in row {}, column {}"]
     return places[len(at)].format(*at) if len(at) < 3 else f" in entry {tuple(at.tolist())}"
 
@@ -386,6 +388,6 @@ def finite(name: str, values: np.ndarray) -> None:
     if len(bad):
         value = values[tuple(bad[0])]
         raise ValueError(
-            f"{name} must be finite, got {value!s}{_place(bad[0])} ({len(bad)} such "
+            f"{name} must be finite, got {value!s}{place(bad[0])} ({len(bad)} such "
             "entries); jonline.data.drop_bad_rows leaves such rows out"
         )

@@ -80,18 +80,19 @@ def ordinal(
       greedy_error: |greedy - y|, int32; the output stands for greedy where a learner has none.
       output_error: |output - y|, int32; it differs from the loss by the exploration.
       violations: neighbouring thresholds out of order, int32.
-      largest_gap: by how much at most, float.
+      largest_gap: by how much at most, float; NaN, which a run reports, where y is not in 1…K.
       zero_one: output != y, int32.
     """
     del feedback
     checks.fields("example", example, "y")
     checks.fields("prediction", prediction, "output", "score")
     checks.fields("state", state, "thresholds")
+    is_label = (example.y >= 1) & (example.y <= state.thresholds.shape[0] + 1)
     return {
         "loss": absolute_loss(prediction.score, state.thresholds, example.y),
         "greedy_error": label_error(getattr(prediction, "greedy", prediction.output), example.y),
         "output_error": label_error(prediction.output, example.y),
         "violations": violations(state.thresholds),
-        "largest_gap": largest_gap(state.thresholds),
+        "largest_gap": jnp.where(is_label, largest_gap(state.thresholds), jnp.nan),
         "zero_one": zero_one(prediction.output, example.y),
     }

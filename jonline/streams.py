@@ -1,8 +1,11 @@
 """Streams over a data set: with replacement, one pass, shuffled epochs.
 
 Each takes whatever has `.x` (N, n) and `.y` (N, ...) arrays, e.g. `jonline.data.Dataset`; where it
-also has `.num_classes`, concrete labels are checked to be in 1…num_classes. A row number is the
-high word of a 32 x 32 bit product, or comes from a permutation made once per run.
+also has `.num_classes`, concrete labels are checked to be in 1…num_classes. Without it K is not
+known here: whole labels (N,) are checked to be 1 or higher, or else -1 and 1, and one above the
+learner's K is reported by `metrics.ordinal` alone. Other labels of your own learner are bools,
+floats or rows. A row number is the high word of a 32 x 32 bit product, or comes from a permutation
+made once per run.
 """
 
 from typing import Any
@@ -27,7 +30,8 @@ def resample(data: Any) -> Stream:
 
     Raises:
       TypeError: if `data` has no `.x` and `.y`.
-      ValueError: if there is no row, the lengths differ, or a label is outside 1…num_classes.
+      ValueError: if there is no row, the lengths differ, or a label is outside 1…num_classes
+        (without num_classes: below 1 and not of -1 and 1).
     """
     data, num_rows = _checked(data)
 
@@ -136,4 +140,16 @@ def _checked(data: Any) -> tuple[Example, int]:
     labels = checks.concrete(data.y)
     if num_classes is not None and labels is not None and labels.ndim == 1:
         checks.labels(labels, checks.at_least("data.num_classes", num_classes, 1))
+    elif labels is not None and labels.ndim == 1 and labels.dtype.kind in "iu":
+        _check_whole(labels)
     return Example(checks.own(data.x), checks.own(data.y)), num_rows
+
+
+def _check_whole(labels: np.ndarray) -> None:
+    """Raises ValueError for whole labels of unknown K that are neither 1 or higher nor -1 and 1."""
+    if labels.min() < 1 and not np.isin(labels, (-1, 1)).all():
+        row = int(np.argmax(labels < 1))
+        raise ValueError(
+            f"whole labels must be 1…K, or -1 and 1, got {labels[row]} in row {row}; "
+            "jonline.data.encode_labels and encode_signs map yours to these"
+        )

@@ -54,9 +54,10 @@ def van_der_hoeven(num_classes: int, scale: int, *, noise: float | Array = 0.0) 
 
     Source: arXiv:2502.18709, appendix H.1.2, with n' in {2, 4} and r in {0, 0.1}.
     """
-    checks.at_least("num_classes", num_classes, 2)
-    checks.at_least("scale", scale, 1)
+    num_classes = checks.at_least("num_classes", num_classes, 2)
+    scale = checks.at_least("scale", scale, 1)
     checks.probability("noise", noise)
+    noise = checks.own(noise)
     size, most = 10 * scale, 5 * scale
     num_vectors = sum(math.comb(size, s) for s in range(scale, most + 1))
     rule = f"be at most {num_vectors}, the number of prototypes at scale={scale}"
@@ -118,9 +119,10 @@ def plackett_luce(num_items: int, num_features: int, *, noise: float | Array = 1
       TypeError: if m or n is no static int.
       ValueError: if m < 2, n < 1, or a concrete noise is negative.
     """
-    checks.at_least("num_items", num_items, 2)
-    checks.at_least("num_features", num_features, 1)
+    num_items = checks.at_least("num_items", num_items, 2)
+    num_features = checks.at_least("num_features", num_features, 1)
     checks.non_negative("noise", noise)
+    noise = checks.own(noise)
     items = jnp.arange(num_items, dtype=jnp.int32)
 
     def init(key: PRNGKey) -> Utilities:

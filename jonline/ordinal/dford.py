@@ -161,8 +161,8 @@ def dford(
 
     Args:
       hypothesis: model of f; `hypotheses.linear(n)` for inputs of shape (n,).
-      num_classes: K in 2…65 535, static. Labels are 1…K; a label above K is not noticed, so pass
-        the data's own `num_classes`.
+      num_classes: K in 2…65 535, static. Labels are 1…K; pass the data's own `num_classes`,
+        since a label above K is noticed by `metrics.ordinal` alone.
       reg: lambda > 0. From a zero start it only scales the state, with alpha in force or not: it
         changes no prediction.
       explore: gamma in [0, 1]; 0 always plays the greedy label, and the estimate of tau is biased.

@@ -46,8 +46,8 @@ def prank(
 
     Args:
       hypothesis: model of f; `hypotheses.linear(n)` for inputs of shape (n,).
-      num_classes: K in 2…2^24, static. Labels are 1…K; a label above K is not noticed, so pass the
-        data's own `num_classes`.
+      num_classes: K in 2…2^24, static. Labels are 1…K; pass the data's own `num_classes`,
+        since a label above K is noticed by `metrics.ordinal` alone.
       reg: lambda > 0, or None for the perceptron of 2001.
       tie: "<" predicts min{i: f(x) < theta_i}, "<=" min{i: f(x) <= theta_i}.
 
