@@ -212,7 +212,9 @@ def _start(plan, staged, inputs, zero):
 
 
 def _advance(plan, staged, inputs, ahead, carry, first, last):
-    prepared = program.prepare(staged, ahead, *inputs, plan.num_points, first)
+    prepared = program.prepare(
+        staged, ahead, inputs.data, inputs.keys, inputs.points, plan.num_points, first
+    )
     zeros = program.zeros(prepared)
     start = _Sums(
         zeros,
@@ -243,7 +245,9 @@ def _advance(plan, staged, inputs, ahead, carry, first, last):
 
 
 def _stretch(plan, staged, length, inputs, ahead, carry, after, first, last):
-    prepared = program.prepare(staged, ahead, *inputs, plan.num_points, after)
+    prepared = program.prepare(
+        staged, ahead, inputs.data, inputs.keys, inputs.points, plan.num_points, after
+    )
 
     def unseen(t, carry, drawn):
         return program.play(prepared, drawn, t, carry)[0]
