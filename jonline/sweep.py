@@ -104,6 +104,7 @@ def sweep(
       ValueError, TypeError: on bad input, before anything is compiled, with name, rule and value;
         also if called within jit, vmap or grad; if the folder holds another sweep.
       OSError: if a checkpoint cannot be written; earlier ones are still there.
+      RuntimeError: if `jax_disable_jit` is set; `jonline.step` plays rounds by hand under it.
     """
     checks.at_least("num_seeds", num_seeds, 1)
     checks.positive("checkpoint_seconds", checkpoint_seconds)
@@ -182,6 +183,7 @@ def trace(
     Raises:
       ValueError, TypeError: as `sweep`; also if the stretch needs too much memory.
     """
+    door.check_compiles()
     checks.at_least("first", first, 0)
     checks.at_least("last", last, first + 1)
     checks.require(last < 2**31, "last", "be < 2^31", last)
@@ -208,6 +210,7 @@ def _sweep(
     block=None, devices=None, windows_per_call=None, progress=None,
     folder: Any = None, seconds=60.0,
 ) -> SweepResult:  # fmt: skip
+    door.check_compiles()
     num_windows = door.check_rounds(num_rounds, record_every)
     grid, data = door.check_grid(grid), door.check_data(data)
     num_points = len(next(iter(grid.values()))) if grid else 1
