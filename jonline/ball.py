@@ -134,10 +134,11 @@ def _minimise(surrogate, x, y, params, mu, radius, tolerance, max_steps):
 
     def step(loop):
         params, value, gradient, state, count = loop
-        updates, state = optimizer.update(
-            gradient, state, params, value=value, grad=gradient, value_fn=objective
-        )
-        params = optax.apply_updates(params, updates)
+        with jax.numpy_dtype_promotion("standard"):  # optax's own code counts on it
+            updates, state = optimizer.update(
+                gradient, state, params, value=value, grad=gradient, value_fn=objective
+            )
+            params = optax.apply_updates(params, updates)
         value, gradient = value_and_grad(params, state=state)
         return params, value, gradient, state, count + 1
 

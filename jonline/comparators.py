@@ -60,7 +60,9 @@ def examples(stream: Stream, key: PRNGKey | int, seed: int, num_rounds: int) -> 
 
     Raises:
       TypeError, ValueError: if an argument is of the wrong kind or out of range.
+      RuntimeError: if `jax_disable_jit` is set.
     """
+    door.check_compiles()
     checks.kind("stream", stream, Stream)
     num_rounds = checks.at_least("num_rounds", num_rounds, 1)
     checks.require(num_rounds < 2**31, "num_rounds", "be < 2^31", num_rounds)

@@ -22,6 +22,15 @@ _OF_TRACED = (
 )
 
 
+def check_compiles() -> None:
+    """Raises RuntimeError where JAX compiles nothing: a round would take half a minute there."""
+    if jax.config.values["jax_disable_jit"]:
+        raise RuntimeError(
+            "jax_disable_jit must be unset for sweep, run, trace and examples, got True; trace "
+            "shows every round without it, and jonline.step plays single rounds by hand with it"
+        )
+
+
 def check_rounds(num_rounds: Any, record_every: Any) -> tuple[int, int]:
     """Returns both as Python ints; raises unless `record_every` divides `num_rounds`."""
     num_rounds = checks.at_least("num_rounds", num_rounds, 1)

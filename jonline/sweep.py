@@ -114,6 +114,7 @@ def sweep(
         also if called within jit, vmap or grad; if a round has effects, such as printing; if the
         folder, or a block in it, is another sweep's.
       OSError: if a checkpoint cannot be written (earlier ones are still there) or is damaged.
+      RuntimeError: if `jax_disable_jit` is set; `jonline.step` plays rounds by hand under it.
     """
     num_seeds = checks.at_least("num_seeds", num_seeds, 1)
     num_rounds, record_every = door.check_rounds(num_rounds, record_every)
@@ -197,6 +198,7 @@ def trace(
     Raises:
       ValueError, TypeError: as `sweep`; also if the stretch needs too much memory.
     """
+    door.check_compiles()
     checks.function("make", make, _MAKE)
     first = checks.at_least("first", first, 0)
     last = checks.at_least("last", last, first + 1)
@@ -241,6 +243,7 @@ def _played(
     block=None, devices=None, windows_per_call=None, progress=None,
     folder: Any = None, seconds=60.0,
 ) -> SweepResult:  # fmt: skip
+    door.check_compiles()
     num_rounds, record_every = door.check_rounds(num_rounds, record_every)
     num_windows = num_rounds // record_every
     if windows_per_call is not None:

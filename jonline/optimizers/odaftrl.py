@@ -99,8 +99,8 @@ def odaftrl(
     def update(state, residual, x, stamp):
         slot = state.count % size
         take, put = jax.lax.dynamic_index_in_dim, jax.lax.dynamic_update_index_in_dim
-        leaving = take(state.residuals, slot, 0, False)[:, None] * take(state.xs, slot, 0, False)
-        arriving = residual[:, None] * x
+        leaving = take(state.residuals, slot, 0, False)[:, None] * take(state.xs, slot, 0, True)
+        arriving = residual[:, None] * x[None]
         old = state.old + leaving
         recent = (state.recent - leaving) + arriving
         delta = _delta(stamp, old, recent, residual, x, radius)

@@ -119,7 +119,7 @@ def descend(
     """Returns Pi(W - eta r x^T), eta = B / sqrt(2 (offset + sq_sum)), eta = 0 for sq_sum = 0."""
     root = jnp.sqrt(2 * (offset + sq_sum))
     eta = jnp.where(sq_sum > 0, diameter / jnp.maximum(root, jnp.finfo(root.dtype).tiny), 0.0)
-    params = params - (eta * residual)[:, None] * x
+    params = params - (eta * residual)[:, None] * x[None]
     return project_ball(params, diameter / 2) if project else params
 
 
@@ -164,9 +164,10 @@ def from_optax(
 
     def update(state, residual, x, stamp):
         del stamp
-        gradient = residual[:, None] * x
-        updates, inner = tx.update(gradient, state.inner, state.params)
-        params = jnp.asarray(optax.apply_updates(state.params, updates))
+        gradient = residual[:, None] * x[None]
+        with jax.numpy_dtype_promotion("standard"):  # optax's own code counts on it
+            updates, inner = tx.update(gradient, state.inner, state.params)
+            params = jnp.asarray(optax.apply_updates(state.params, updates))
         return OptaxState(params if project is None else project(params), inner)
 
     return OnlineOptimizer(init, lambda state: state.params, lambda state: (), update)

@@ -72,7 +72,7 @@ def label_prob(label: Array, greedy: Array, num_classes: int, explore: float | A
     weight = jnp.maximum(greedy, num_classes + 1 - greedy) - jnp.abs(label - greedy)
     total = _cumulative(num_classes, greedy, num_classes)
     exploit = jnp.where(label == greedy, 1.0 - explore, 0.0)
-    return exploit + explore * (weight / total.astype(float))
+    return exploit + explore * (weight.astype(float) / total.astype(float))
 
 
 def label_distribution(greedy: Array, num_classes: int, explore: float | Array) -> Array:

@@ -12,6 +12,7 @@ Symbols: as in `jonline.reject.formulas`, and
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from jonline import checks
@@ -195,7 +196,7 @@ def local_regret(
 
     def metrics(example, prediction, feedback, state):
         del feedback, state
-        z = example.y * prediction.score
+        z = jnp.asarray(example.y, prediction.score.dtype) * prediction.score
         in_z, in_width = double_sigmoid_gradient(z, prediction.width, cost, slope)
         return {"local_regret": in_z**2 * hypothesis.diagonal(example.x) + in_width**2}
 

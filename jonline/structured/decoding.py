@@ -53,7 +53,7 @@ def explore(mixture: Mixture, rate: float | Array) -> Mixture:
 
 
 def sample(space: OutputSpace, mixture: Mixture, key: PRNGKey) -> Array:
-    """Returns an output (d,) drawn from the mixture."""
+    """Returns an output (d,) drawn from the mixture; NaN where a weight is."""
     _check(space, mixture)
     checks.key("key", key)
     k_words, k_uniform = jax.random.split(key)
@@ -66,14 +66,15 @@ def sample(space: OutputSpace, mixture: Mixture, key: PRNGKey) -> Array:
     here = jnp.arange(len(below), dtype=jnp.int32) == index
     drawn = jnp.sum(jnp.where(here[:, None], mixture.atoms, 0.0), axis=0)
     uniform = jnp.asarray(mixture.uniform, total.dtype)
-    return jnp.where(bernoulli(words[0], uniform), space.draw_uniform(k_uniform), drawn)
+    output = jnp.where(bernoulli(words[0], uniform), space.draw_uniform(k_uniform), drawn)
+    return jnp.where(total >= 0, output, total)
 
 
 def prob(space: OutputSpace, mixture: Mixture, output: Array) -> Array:
     """Returns the probability of an output: p(y) = uniform / K + sum of the weights at y."""
     _check(space, mixture)
     checks.vector("output", output, space.dim)
-    equal = jnp.sum(jnp.abs(mixture.atoms - output), axis=-1) < 0.5
+    equal = jnp.sum(jnp.abs(mixture.atoms - output[None]), axis=-1) < 0.5
     return jnp.sum(jnp.where(equal, mixture.weights, 0.0)) + mixture.uniform / space.size
 
 

@@ -67,7 +67,7 @@ class GapPrediction(NamedTuple):
     """A drawn class, with what the update needs of the state it came from.
 
     Attributes:
-      output: drawn class, a unit vector (K,).
+      output: drawn class, a unit vector (K,); NaN where a score is.
       score: theta (K,).
       prob: probability with which `output` was drawn.
       gap: a.
@@ -121,7 +121,7 @@ def logistic_gap(num_classes: int, *, base: float = 2.0) -> SurrogateGap:
 
     def gaptron(scores):
         against = odds(scores)
-        return jnp.where(against <= 1, against / (1 + against), 1.0)
+        return jnp.where(against <= 1, against / (1 + against), jnp.minimum(against, 1.0))
 
     def gappletron(scores):
         return jnp.minimum(1.0, jnp.log1p(odds(scores)) / log_base)
@@ -239,7 +239,7 @@ def gap_learner(
     def predict(state, x, key):
         if jnp.shape(x) != (num_features,):
             raise ValueError(f"x must have shape ({num_features},), got {jnp.shape(x)}")
-        score = jnp.sum(optimizer.params(state) * x, axis=1)
+        score = jnp.sum(optimizer.params(state) * x[None], axis=1)
         a = gap.value(score)
         u = blend(a, explore)
         words = two_words(key)
@@ -248,7 +248,7 @@ def gap_learner(
         drawn = jnp.where(bernoulli(words[0], u), uniform, highest(score))
         expected = jnp.where(highest(score), 1 - u, 0.0) + u / num_classes
         return GapPrediction(
-            output=drawn.astype(score.dtype),
+            output=jnp.where(a >= 0, drawn.astype(score.dtype), a),
             score=score,
             prob=jnp.sum(jnp.where(drawn, expected, 0.0)),
             gap=a,

@@ -31,8 +31,8 @@ def multiclass(num_classes: int) -> OutputSpace:
         mean(theta)_i = 2^theta_i / sum_j 2^theta_j,   S = log2 sum_i 2^theta_i - theta_y,
         L = [output != y].
 
-    Decoding draws from mean(theta) itself, and the estimate of y from L alone is
-    (1/(d-1) 1 - e_c) L / p(c) for the class c that was played.
+    With a score of +inf the mean is NaN. Decoding draws from mean(theta) itself, and the estimate
+    of y from L alone is (1/(d-1) 1 - e_c) L / p(c) for the class c that was played.
 
     Args:
       num_classes: d = K in 2…16384, static.
@@ -50,13 +50,23 @@ def multiclass(num_classes: int) -> OutputSpace:
     """
     d = _size(num_classes)
 
-    def mean(theta):
+    def below_top(theta):
+        """(theta - max theta) ln 2, and (max theta) ln 2.
+
+        The difference is one of rounded products, and 0 at the top even where the compiler fuses
+        product and difference: what that leaves of huge scores has an exponential of 0 or inf.
+        """
         check_theta(theta, d)
-        return jax.nn.softmax(theta * _LN2)
+        top = jax.lax.stop_gradient(jnp.max(theta))
+        below = jnp.minimum(theta * _LN2 - top * _LN2, 0.0)
+        return jnp.where(theta < top, below, (theta - top) * _LN2), top * _LN2
+
+    def mean(theta):
+        return jax.nn.softmax(below_top(theta)[0])
 
     def conjugate(theta):
-        check_theta(theta, d)
-        return jax.nn.logsumexp(theta * _LN2) / _LN2
+        below, top = below_top(theta)
+        return (jax.nn.logsumexp(below) + top) / _LN2
 
     def nearest(point):
         return _one_hot(jnp.argmax(point), d)
@@ -66,7 +76,8 @@ def multiclass(num_classes: int) -> OutputSpace:
 
     def dual(mixture, output):
         # every atom is a unit vector: P is diagonal, and so is its inverse
-        prob = jnp.sum(mixture.weights * jnp.sum(mixture.atoms * output, -1)) + mixture.uniform / d
+        hit = jnp.sum(mixture.atoms * output[None], -1)
+        prob = jnp.sum(mixture.weights * hit) + mixture.uniform / d
         return (1 / (d - 1) - output) / jnp.maximum(prob, jnp.finfo(prob.dtype).tiny)
 
     return OutputSpace(

@@ -27,8 +27,9 @@ def multilabel(num_labels: int) -> OutputSpace:
         mean(theta) = clip(theta, 0, 1),   S = ||y - theta||^2 / 2 - ||mean - theta||^2 / 2,
         L = number of wrong labels / d.
 
-    S is continued from the outputs as an affine function of y, by ||y||^2 = <1, y>. Decoding draws
-    one threshold for all labels: the outputs {i : point_i > u} with u uniform are at most d + 1.
+    The mean of an infinite score is 0 or 1, and S is not finite. S is continued from the outputs as
+    an affine function of y, by ||y||^2 = <1, y>. Decoding draws one threshold for all labels: the
+    outputs {i : point_i > u} with u uniform are at most d + 1.
 
     Args:
       num_labels: d in 1…1023, static.
@@ -59,8 +60,8 @@ def multilabel(num_labels: int) -> OutputSpace:
 
     def decompose(point):
         rank = ranks(point)
-        after = rank > rank[:, None]
-        rest = jnp.max(jnp.where(after, point, 0.0), axis=1, initial=0.0)
+        after = rank[None] > rank[:, None]
+        rest = jnp.max(jnp.where(after, point[None], 0.0), axis=1, initial=0.0)
         atoms = jnp.concatenate([jnp.zeros((1, d)), (~after).astype(float)])
         return Mixture(atoms, jnp.concatenate([1 - jnp.max(point)[None], point - rest]))
 
@@ -129,6 +130,6 @@ def ranks(values: Array) -> Array:
     """
     index = np.arange(len(values))
     tied_before = index < index[:, None]
-    mine = values[:, None]
-    before = (values > mine) | ((values == mine) & tied_before)
+    mine, theirs = values[:, None], values[None]
+    before = (theirs > mine) | ((theirs == mine) & tied_before)
     return jnp.sum(before, axis=1, dtype=jnp.int32)

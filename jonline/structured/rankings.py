@@ -39,9 +39,9 @@ def rankings(
         S = <theta, mean(theta) - y> + H(mean(theta)) / zeta,
         L = share of items at another place = 1 - <output, y> / m.
 
-    The matrix nearest to a point is its heaviest assignment, and a point is decomposed after
-    Birkhoff and von Neumann into (m-1)^2 + 1 matrices, both by comparing all permutations up to
-    m = 5 and by the Hungarian algorithm beyond.
+    With an infinite score the mean is NaN. The matrix nearest to a point is its heaviest
+    assignment, and a point is decomposed after Birkhoff and von Neumann into (m-1)^2 + 1 matrices,
+    both by comparing all permutations up to m = 5 and by the Hungarian algorithm beyond.
 
     Args:
       num_items: m in 2…64, static.
@@ -82,10 +82,10 @@ def rankings(
     def draw_uniform(key):
         # the ranks of m random words; two are equal with probability below m^2 / 2^33
         words = jax.random.bits(key, (m,), jnp.uint32)
-        index = jnp.arange(m)
-        before = (words < words[:, None]) | ((words == words[:, None]) & (index < index[:, None]))
+        index, mine, theirs = jnp.arange(m), words[:, None], words[None]
+        before = (theirs < mine) | ((theirs == mine) & (index[None] < index[:, None]))
         places = jnp.sum(before, axis=1, dtype=jnp.int32)
-        return (places[:, None] == index).astype(float).reshape(d)
+        return (places[:, None] == index[None]).astype(float).reshape(d)
 
     loss = SELF(-np.eye(d) / m, np.zeros(d), np.zeros(d), 1.0)
     uniform_mean, uniform_second_moment = np.full(d, 1 / m), _second_moment(m)
