@@ -87,7 +87,7 @@ def _examples(stream, num_rounds, run_key, zero):
         return rounds.Carry((), (), jnp.int32(0))
 
     lanes = {"lane": jnp.zeros(engine.WIDTH, jnp.int32)}
-    staged = program.stage(begin, one_round, (), run_key, lanes)
+    staged = program.stage(begin, one_round, (), run_key, lanes).stages
     ahead = program.ahead(staged, (), run_key, zero)
     prepared = program.prepare(staged, ahead, (), run_key, lanes, engine.WIDTH, zero)
     carry = program.narrow(prepared, rounds.Carry((), (), lanes["lane"]))

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend import core as jex
 
 from jonline import program, programs, rounds
 from jonline.core import Array, ArrayTree, PRNGKey
@@ -123,12 +124,42 @@ def build(plan: Plan, inputs: Inputs) -> Built:
       TypeError: if a round has effects, such as printing; or what `make` and `metrics` raise.
     """
     staged = program.stage(_begin(plan), _measured(plan), *inputs)
-    programs.check_effects(staged.effects)
-    start = programs.compiled(lambda *args: _start(plan, staged, *args), inputs, np.int32(0))
-    carry, ahead = start.out
-    args = inputs, ahead, carry, np.int32(0), np.int32(0)
-    advance = programs.compiled(lambda *args: _advance(plan, staged, *args), *args, donate=(2,))
-    return Built(start.call, advance.call, advance.out)
+    programs.check_effects(staged.stages.effects)
+    start = _compiled_start(plan, staged, inputs)
+    measured = jax.tree.unflatten(staged.stages.out_tree, staged.stages.outs)[1]
+    rows = (plan.capacity, plan.num_points * len(inputs.keys))
+    sums = {name: jax.ShapeDtypeStruct(rows, var.aval.dtype) for name, var in measured.items()}
+    whole = {name: jax.ShapeDtypeStruct(rows, bool) for name in sums if _is_whole(sums[name])}
+    row: Any = sums, whole, jax.ShapeDtypeStruct(rows, jnp.int32)
+    out = start.out[0], Windows(*row)
+    advance = programs.compiled(
+        lambda *args: _advance(plan, staged.stages, *args),
+        inputs, start.out[1], start.out[0], np.int32(0), np.int32(0),
+        donate=(2,),
+        origin=_origin("advance", plan, staged, out),
+    )  # fmt: skip
+    return Built(start.call, advance.call, out)
+
+
+def _compiled_start(plan: Plan, staged: program.Staged, inputs: Inputs) -> programs.Program:
+    num_seeds, num_lanes = len(inputs.keys), plan.num_points * len(inputs.keys)
+    ahead = [
+        jax.ShapeDtypeStruct((num_seeds, *var.aval.shape), var.aval.dtype)
+        for var in staged.stages.seed.gives
+    ]
+    carry = jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct((*leaf.shape, num_lanes), leaf.dtype), staged.carry
+    )
+    return programs.compiled(
+        lambda *args: _start(plan, staged, *args),
+        inputs, np.int32(0),
+        origin=_origin("start", plan, staged, (carry, ahead)),
+    )  # fmt: skip
+
+
+def _origin(name: str, plan: Plan, staged: program.Staged, out: Any) -> programs.Origin:
+    numbers = plan._replace(make=None, metrics=None)
+    return programs.Origin(name, (staged.stages.equations, staged.begin), numbers, out)
 
 
 def begin(built: Built, inputs: Inputs) -> Running:
@@ -168,10 +199,10 @@ def stretch(
       The number of the first of the rounds, what the lanes carried before it, and what happened in
       all of them: leading axis rounds, last axis lanes.
     """
-    staged, args = program.stage(_begin(plan), _seen(plan), *inputs), (inputs, np.int32(0))
-    carry, ahead = programs.compiled(lambda *args: _start(plan, staged, *args), *args).call(*args)
+    staged = program.stage(_begin(plan), _seen(plan), *inputs)
+    carry, ahead = _compiled_start(plan, staged, inputs).call(inputs, np.int32(0))
     args = inputs, ahead, carry, np.int32(0), np.int32(0), np.int32(0)
-    call = programs.compiled(lambda *args: _stretch(plan, staged, length, *args), *args).call
+    call = programs.compiled(lambda *args: _stretch(plan, staged.stages, length, *args), *args).call
     after = 0
     for here in range(first, last, length):
         until = min(here + length, last)
@@ -206,9 +237,14 @@ def plain_round(plan: Plan, inputs: Inputs) -> Callable[[int, Carry], None] | No
 def _start(plan, staged, inputs, zero):
     data, keys, points = inputs
     tiled = {name: jnp.tile(axis, len(keys)) for name, axis in points.items()}
-    of_lanes = jax.vmap(_begin(plan), (None, 0, 0), out_axes=-1)
+
+    def of_lane(data, key, point):
+        leaves = jex.jaxpr_as_fun(staged.begin)(*jax.tree.leaves((data, key, point)))
+        return jax.tree.unflatten(jax.tree.structure(staged.carry), leaves)
+
+    of_lanes = jax.vmap(of_lane, (None, 0, 0), out_axes=-1)
     carry = of_lanes(data, jnp.repeat(keys, plan.num_points), tiled)
-    return carry, program.ahead(staged, data, keys, zero)
+    return carry, program.ahead(staged.stages, data, keys, zero)
 
 
 def _advance(plan, staged, inputs, ahead, carry, first, last):
@@ -219,7 +255,7 @@ def _advance(plan, staged, inputs, ahead, carry, first, last):
     start = _Sums(
         zeros,
         {name: zero for name, zero in zeros.items() if jnp.issubdtype(zero.dtype, jnp.floating)},
-        {name: zero for name, zero in zeros.items() if zero.dtype == jnp.int32},
+        {name: zero for name, zero in zeros.items() if _is_whole(zero)},
     )
 
     def one(t, value, drawn):
@@ -285,7 +321,7 @@ def written_out(plan: Plan, inputs: Inputs) -> str:
     What `make` and `metrics` close over is in it. Plays nothing.
 
     Raises:
-      TypeError: if the round calls functions of the host, which nothing tells apart.
+      ValueError: if the round calls functions of the host, which nothing tells apart.
     """
 
     def one(data, key, point, t):
@@ -293,12 +329,7 @@ def written_out(plan: Plan, inputs: Inputs) -> str:
         return carry, rounds.play(plan.make(point, data), plan.metrics, key, t, carry)[:2]
 
     traced = jax.jit(one).trace(inputs.data, *_first_lane(inputs), np.int32(0))
-    if programs.callbacks(traced.jaxpr):
-        raise TypeError(
-            "checkpoint must be None where a round calls functions of the host (pure_callback): "
-            "nothing tells whether they are the same when the sweep goes on"
-        )
-    return programs.digest(traced, traced.lower())
+    return programs.text_of(traced)
 
 
 def _measured(plan: Plan) -> Callable:
@@ -389,6 +420,10 @@ def _summand(name: Any, value: Any) -> Array:
             f"metric {name!r} must fit into int32, got {value.dtype}; cast it to int32 or float"
         )
     return value.astype(jnp.int32)
+
+
+def _is_whole(value: Any) -> bool:
+    return value.dtype == jnp.int32
 
 
 def _count_non_finite(carry: Carry) -> Array:

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jonline import equations, lanes, loops, stages, wide
+from jonline import equations, lanes, loops, programs, stages, wide
 from jonline.core import Array, PRNGKey
 from jonline.loops import Lanes
+from jonline.rounds import Carry
 
 WIDTH = 16  # rounds of a chunk, like lanes of a block, are a multiple: full vectors of float32
 CHUNK = 1024  # rounds drawn ahead at most
@@ -32,9 +33,23 @@ class Program(NamedTuple):
     block: loops.Block
 
 
+class Staged(NamedTuple):
+    """A round in stages.
+
+    Attributes:
+      stages: of the round.
+      begin: closed jaxpr of what a lane carries before the first round.
+      carry: its shapes.
+    """
+
+    stages: stages.Stages
+    begin: Any
+    carry: Carry
+
+
 def stage(
     begin: Callable, one_round: Callable, data: Any, keys: PRNGKey, points: dict[str, Any]
-) -> stages.Stages:
+) -> Staged:
     """Splits a round into stages, for blocks with the shapes of these.
 
     Args:
@@ -46,15 +61,14 @@ def stage(
     """
     data = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), data)
     key, point = _one(keys), jax.tree.map(_one, points)
-    return stages.split(
-        one_round,
-        data,
-        key,
-        jax.ShapeDtypeStruct((), jnp.int32),
-        point,
-        jax.eval_shape(begin, data, key, point),
-        starts_equal=stages.same_everywhere(begin, data, key, point),
-    )
+    closed, tree = equations.flat_jaxpr(begin, data, key, point)
+    programs.check_effects(programs.names_of_effects(closed.jaxpr))
+    leaves = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in closed.out_avals]
+    carry = jax.tree.unflatten(tree, leaves)
+    now = jax.ShapeDtypeStruct((), jnp.int32)
+    same = stages.same_everywhere(closed.jaxpr, data, key, point)
+    split = stages.split(one_round, data, key, now, point, carry, starts_equal=same)
+    return Staged(split, closed, carry)
 
 
 def ahead(staged: stages.Stages, data: Any, keys: PRNGKey, zero: Array) -> list[Array]:

@@ -1,9 +1,9 @@
-"""Compiled programs, remembered by what they are: their text, their constants, their device.
+"""Compiled programs, remembered by what they are: their equations, constants, device and settings.
 
-A function is traced whenever a program of it is asked for, so it is the function as it is now: a
-global that it reads has changed, a cell was run again. Only where the text of the traced program is
-known is nothing compiled. What JAX itself remembers within a trace stays: a `jax.jit` in a learner,
-or the body of a loop that is one function object, is traced once, whatever globals it reads.
+Whatever makes a program is traced whenever it is asked for, so it is that of now: a global that is
+read has changed, a cell was run again. Only where the equations are known is nothing compiled. What
+JAX itself remembers within a trace stays: a `jax.jit` in a learner, or the body of a loop that is
+one function object, is traced once, whatever globals it reads.
 """
 
 import hashlib
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.extend import core as jex
 
@@ -22,19 +23,26 @@ COMPILER_OPTIONS = {
     "xla_cpu_experimental_ynn_fusion_type": "",
     "xla_cpu_copy_insertion_use_region_analysis": True,
 }
-MOST = (
-    32  # programs that are kept; each has some 34 memory maps, of which a process may have 65 530
-)
-_OPTIMIZATION = (
-    "jax_disable_most_optimizations",
-    "jax_exec_time_optimization_effort",
-    "jax_memory_fitting_effort",
-    "jax_memory_fitting_level",
-    "jax_optimization_level",
-)
+MOST = 32  # that are kept; each has some 34 memory maps, of which a process may have 65 530
 
-_kept: OrderedDict[Any, Any] = OrderedDict()
+_kept: OrderedDict[Any, Any] = OrderedDict()  # what it is -> (what that refers to, executable)
 _lock = threading.Lock()
+
+
+class Origin(NamedTuple):
+    """What a function is made of.
+
+    Attributes:
+      name: of the function.
+      jaxprs: closed ones, which it evaluates.
+      numbers: static ones, which it is a function of besides.
+      out: what it returns, a pytree of ShapeDtypeStruct.
+    """
+
+    name: str
+    jaxprs: tuple
+    numbers: tuple
+    out: Any
 
 
 class Program(NamedTuple):
@@ -49,69 +57,132 @@ class Program(NamedTuple):
     out: Any
 
 
-def compiled(function: Callable, *args: Any, donate: Sequence[int] = ()) -> Program:
+def compiled(
+    function: Callable, *args: Any, donate: Sequence[int] = (), origin: Origin | None = None
+) -> Program:
     """Returns `function` compiled for arguments of the shapes, dtypes and devices of `args`.
 
     Args:
-      function: of arrays, traced here.
+      function: of arrays.
       args: pytrees of arrays or ShapeDtypeStructs.
       donate: numbers of the arguments whose memory is given away.
+      origin: what the function is made of; by default it is traced to see.
 
     Raises:
       TypeError: if the function has effects, such as printing.
     """
-    trees = []
-    structure = jax.tree.structure(args)
+    if origin is None:
+        closed, out = jax.make_jaxpr(function, return_shape=True)(*args)
+        check_effects(names_of_effects(closed.jaxpr))
+        origin = Origin("", (closed,), (), out)
+    leaves, structure = jax.tree.flatten(args)
     sizes = np.cumsum([0, *(jax.tree.structure(arg).num_leaves for arg in args)])
     given = tuple(leaf for i in donate for leaf in range(sizes[i], sizes[i + 1]))
-
-    def of_leaves(*leaves):
-        leaves, tree = jax.tree.flatten(function(*jax.tree.unflatten(structure, leaves)))
-        trees.append(tree)
-        return leaves
-
-    leaves = jax.tree.leaves(args)
-    traced = jax.jit(of_leaves, donate_argnums=given).trace(*leaves)
-    check_effects(names_of_effects(traced.jaxpr))
-    lowered = traced.lower()
-    known = digest(traced, lowered), optimization(), callbacks(traced.jaxpr)
-    shapes = tuple((np.shape(leaf), str(leaf.dtype)) for leaf in leaves)  # also of unused ones
-    key = (*known, given, shapes, _devices(leaves))
+    shapes = tuple((np.shape(leaf), str(leaf.dtype)) for leaf in leaves)
+    what = origin.name, digest(origin.jaxprs), origin.numbers
+    key = what, given, shapes, _devices(leaves), _settings()
     with _lock:
-        found = _kept.get(key)
+        _, found = _kept.get(key, (None, None))
     if found is None:
+
+        def of_leaves(*leaves):
+            return jax.tree.leaves(function(*jax.tree.unflatten(structure, leaves)))
+
+        lowered = jax.jit(of_leaves, donate_argnums=given).lower(*leaves)
         found = lowered.compile(COMPILER_OPTIONS)
     with _lock:
-        _kept[key] = found
+        _kept[key] = origin.jaxprs, found
         _kept.move_to_end(key)
         while len(_kept) > MOST:
             _kept.popitem(last=False)
+    tree = jax.tree.structure(origin.out)
 
     def call(*args):
-        return jax.tree.unflatten(trees[0], found(*jax.tree.leaves(args)))
+        return jax.tree.unflatten(tree, found(*jax.tree.leaves(args)))
 
-    return Program(call, jax.tree.unflatten(trees[0], traced.out_info))
+    return Program(call, origin.out)
 
 
-def digest(traced: Any, lowered: Any) -> str:
-    """Returns the SHA-256 of a lowered program: of its text and what stands beside it."""
-    found = hashlib.sha256(lowered.as_text().encode())
-    for eqn in _equations(traced.jaxpr):
-        for var in eqn.invars:
-            if isinstance(var, jex.Literal) and np.ndim(var.val):
-                array = np.asarray(var.val)
-                found.update(f"{array.dtype} {array.shape}".encode() + array.tobytes())
+def digest(jaxprs: Sequence[Any]) -> str:
+    """Returns the SHA-256 of closed jaxprs: of each equation in full, and of the constants.
+
+    Functions of the host count by identity, which holds as long as the jaxprs are referred to.
+    """
+    found = hashlib.sha256()
+    for closed in jaxprs:
+        _update(found, _words(closed))
     return found.hexdigest()
 
 
-def optimization() -> tuple:
-    """Returns JAX's settings of how far programs are optimised, which their text does not show."""
-    return tuple(jax.config.values.get(name) for name in _OPTIMIZATION)
+def _update(digest: Any, words: Iterator[str | bytes]) -> None:
+    for word in words:
+        digest.update(word if isinstance(word, bytes) else word.encode() + b"\n")
 
 
-def callbacks(jaxpr: Any) -> tuple:
-    """Returns the host functions that a program calls: its text tells them by number alone."""
-    return tuple(eqn.params["callback"] for eqn in _equations(jaxpr) if "callback" in eqn.params)
+def _words(jaxpr: Any) -> Iterator[str | bytes]:
+    """Yields all that a jaxpr, closed or not, says; its variables are numbered as they come."""
+    for value in getattr(jaxpr, "consts", ()):
+        yield from _array(value)
+    jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
+    numbers: dict = {}
+
+    def variable(var):
+        return f"{numbers.setdefault(var, len(numbers))} {var.aval}"
+
+    yield from map(variable, (*jaxpr.constvars, *jaxpr.invars))
+    for eqn in jaxpr.eqns:
+        yield eqn.primitive.name
+        yield repr(eqn.ctx)
+        for var in eqn.invars:
+            yield from _array(var.val) if isinstance(var, jex.Literal) else (variable(var),)
+        yield from map(variable, eqn.outvars)
+        leaves, tree = jax.tree.flatten(eqn.params, is_leaf=_is_body)
+        yield repr(tree)
+        for value in leaves:
+            if _is_body(value):
+                yield from _words(value)
+            elif callable(value) and any(map(_is_body, leaves)):
+                yield "function"  # whose equations the body is
+            elif isinstance(value, (np.ndarray, jax.Array)):
+                yield from _array(value)
+            else:
+                yield repr(value)
+    for var in jaxpr.outvars:
+        yield from _array(var.val) if isinstance(var, jex.Literal) else (variable(var),)
+
+
+def _array(value: Any) -> Iterator[str | bytes]:
+    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+        yield str(value.dtype)
+        value = jax.random.key_data(value)
+    array = np.asarray(value)
+    yield f"{array.dtype} {array.shape}"
+    yield array.tobytes()
+
+
+def _settings() -> tuple:
+    """Returns all settings of JAX, those of this thread: any may change what is compiled."""
+    values = jax.config.values
+    return tuple(repr(getattr(jax.config, name, values[name])) for name in sorted(values))
+
+
+def text_of(traced: Any) -> str:
+    """Returns the SHA-256 of a traced function, lowered: the same in another process.
+
+    Raises:
+      ValueError: if it calls functions of the host, which nothing tells apart there.
+    """
+    found = hashlib.sha256(traced.lower().as_text().encode())
+    for eqn in _equations(traced.jaxpr):
+        if "callback" in eqn.params:
+            raise ValueError(
+                f"checkpoint must be None where a round has {eqn.primitive.name}: nothing tells "
+                "whether a function of the host is the same when the sweep goes on"
+            )
+        for var in eqn.invars:
+            if isinstance(var, jex.Literal) and np.ndim(var.val):  # may stand beside the text
+                _update(found, _array(var.val))
+    return found.hexdigest()
 
 
 def names_of_effects(jaxpr: Any) -> tuple[str, ...]:

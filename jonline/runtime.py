@@ -9,10 +9,17 @@ from importlib import metadata
 
 import jax
 
-from jonline import checks, programs
+from jonline import checks
 
 _PACKAGES = ("jax", "jaxlib", "optax", "numpy", "chex")
 _DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
+_OPTIMIZATION = (  # how far programs are optimised, which their text does not show
+    "jax_disable_most_optimizations",
+    "jax_exec_time_optimization_effort",
+    "jax_memory_fitting_effort",
+    "jax_memory_fitting_level",
+    "jax_optimization_level",
+)
 _VECTORS = ("sse", "ssse", "avx", "fma", "f16c", "bmi", "amx")  # what x86 computes in vectors with
 
 
@@ -119,7 +126,7 @@ def environment() -> dict[str, str]:
         "backend": jax.default_backend(),
         "prng_impl": str(jax.config.values["jax_default_prng_impl"]),
         "x64": str(jax.config.values["jax_enable_x64"]),
-        "optimization": " ".join(map(str, programs.optimization())),
+        "optimization": " ".join(str(jax.config.values.get(name)) for name in _OPTIMIZATION),
         "XLA_FLAGS": os.environ.get("XLA_FLAGS", ""),
         "NPROC": os.environ.get("NPROC", ""),
     }

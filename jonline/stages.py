@@ -69,6 +69,7 @@ class Stage(NamedTuple):
 class Stages(NamedTuple):
     """A round in stages; see the module's docstring. `out_tree` is that of the round."""
 
+    equations: Any  # the closed jaxpr that they are stages of
     minus_zero: Any  # the variable of -0.0, see `equations.exact`
     inputs: tuple  # the variables of (data, key, time, point, carry), a tuple each
     uniform: tuple  # which leaves of the carry are
@@ -85,9 +86,8 @@ class Stages(NamedTuple):
     out_tree: Any
 
 
-def same_everywhere(function: Any, data: Any, key: Any, point: Any) -> tuple[bool, ...]:
-    """Returns which leaves of `function(data, key, point)` depend on neither key nor point."""
-    jaxpr = equations.flat_jaxpr(function, data, key, point)[0].jaxpr
+def same_everywhere(jaxpr: Any, data: Any, key: Any, point: Any) -> tuple[bool, ...]:
+    """Returns which results of a jaxpr of (data, key, point) depend on neither key nor point."""
     inputs = _grouped(jaxpr.invars, (data, key, point))
     depends, _ = _dependencies(jaxpr, inputs, (0, SEED, LANE), None)
     return tuple(not _bits(depends, var) for var in jaxpr.outvars)
@@ -151,6 +151,7 @@ def split(function: Any, *args: Any, starts_equal: Sequence[bool] = ()) -> Stage
                 wanted[home[var]][var] = None
         stages[name] = Stage(tuple(reversed(mine)), reads, tuple(wanted[name]))
     return Stages(
+        equations=closed,
         minus_zero=minus_zero,
         inputs=inputs,
         uniform=uniform,

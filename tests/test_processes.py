@@ -76,7 +76,7 @@ except ValueError as error:
 plan = engine.Plan(make, no_metrics, 1, 10, 4, engine.ENDLESS)
 keys = jax.random.split(jax.random.key(0), 16)
 engine.build(plan, engine.Inputs(None, keys, {"at": np.zeros(1, np.float32)}))
-text = [*programs._kept.values()][-1].as_text()
+text = [*programs._kept.values()][-1][1].as_text()
 print(json.dumps([bad, message, text]))
 """
 

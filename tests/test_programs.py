@@ -109,7 +109,7 @@ def test_a_checkpoint_of_a_program_with_host_callbacks_is_refused(tmp_path):
         shape = jax.ShapeDtypeStruct((), jnp.float32)
         return jax.pure_callback(np.float32, shape, x[0], vmap_method="expand_dims")
 
-    with pytest.raises(TypeError, match="checkpoint must be None where"):
+    with pytest.raises(ValueError, match="checkpoint must be None where"):
         play(make_game(update=update), checkpoint=tmp_path / "a")
 
 
