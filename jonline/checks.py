@@ -329,7 +329,8 @@ def known_true(value: Any) -> bool:
 
 def labels(values: np.ndarray, num_classes: int) -> None:
     """Raises ValueError unless every label of `values` (N,) is in 1…num_classes."""
-    bad = np.flatnonzero(~((values >= 1) & (values <= num_classes)))
+    is_whole = values == np.floor(values)
+    bad = np.flatnonzero(~((values >= 1) & (values <= num_classes) & is_whole))
     if bad.size:
         raise ValueError(
             f"labels must be in 1…{num_classes}, got {values[bad[0]]} in row {bad[0]}; "

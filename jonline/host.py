@@ -190,10 +190,10 @@ def _play_block(
         rows = jax.tree.map(lambda rows, n=last - first: np.asarray(rows)[:n], windows)
         of_runs = jax.tree.map(block.runs, rows)
         _check_sums(job, block, first, of_runs.overflown)
+        note_bad(board, block, "state", first, of_runs.bad > 0)
         for name, sums in of_runs.sums.items():
             board.records[name][*block.where, first:last] = sums
             note_bad(board, block, name, first, ~np.isfinite(sums))
-        note_bad(board, block, "state", first, of_runs.bad > 0)
         if windows_per_call is None:
             seconds = (time.perf_counter() - begin) / (last - first)
             count = int(np.clip(_CALL_SECONDS / max(seconds, 1e-9), 1, CAPACITY))
