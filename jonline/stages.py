@@ -107,7 +107,9 @@ def split(function: Any, *args: Any, starts_equal: Sequence[bool] = ()) -> Stage
     """
     closed, out_tree = equations.flat_jaxpr(function, *args)
     effects = programs.names_of_effects(closed.jaxpr)
-    closed = equations.exact(programs.without_effects(closed) if effects else closed)
+    num_rest = len(closed.jaxpr.invars) - len(jax.tree.leaves(args[-1]))
+    is_carry = [i >= num_rest for i in range(len(closed.jaxpr.invars))]
+    closed = equations.exact(programs.without_effects(closed) if effects else closed, is_carry)
     jaxpr = closed.jaxpr
     minus_zero, *rest = jaxpr.invars
     inputs = _grouped(rest, args)

@@ -235,9 +235,7 @@ def test_sweep_within_jit_is_an_error(name):
 
 def test_trace_of_a_stretch_that_is_too_long_is_refused_with_its_size():
     make = make_game(init=lambda key: jnp.zeros(1000), update=lambda state, *_: state)
-    with pytest.raises(
-        ValueError, match=r"would need \d{10} bytes \(2000000 rounds x 4\d{3}\)"
-    ):
+    with pytest.raises(ValueError, match=r"would need \d{10} bytes \(2000000 rounds x 4\d{3}\)"):
         jonline.trace(make, {}, key=0, first=0, last=2_000_000)
 
 
