@@ -31,6 +31,14 @@ _PLAIN = frozenset(
     """.split()
 )
 
+# What comes out of these may lie where what goes in lies.
+_VIEWS = frozenset(
+    """
+    bitcast_convert_type broadcast_in_dim convert_element_type copy optimization_barrier reshape
+    slice squeeze stop_gradient transpose
+    """.split()
+)
+
 DRAWN = jex.Primitive("drawn")
 DRAWN.def_impl(lambda leaf: leaf)
 DRAWN.def_abstract_eval(lambda leaf: leaf)
@@ -149,69 +157,100 @@ def _without_repeats(closed: jex.ClosedJaxpr) -> jex.ClosedJaxpr:
 
 
 def _inlined(
-    jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], minus_zero: Any = None
+    jaxpr: Any,
+    consts: Sequence[Any],
+    args: Sequence[Any],
+    minus_zero: Any = None,
+    carried: Sequence[bool] = (),
 ) -> list:
     """Evaluates a jaxpr with its calls inlined, as `exact` says where it is given -0.0."""
     env = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
     constant = set(jaxpr.constvars)
+    in_place = {var for var, flag in zip(jaxpr.invars, carried, strict=False) if flag}
     for eqn in jaxpr.eqns:
         values = [read(env, var) for var in eqn.invars]
         body = eqn.params.get(_CALLS.get(eqn.primitive.name, ""))
         fixed = [isinstance(var, jex.Literal) or var in constant for var in eqn.invars]
+        flags = [not isinstance(var, jex.Literal) and var in in_place for var in eqn.invars]
         constant.update(eqn.outvars if all(fixed) else ())
+        in_place.update(eqn.outvars if any(flags) and eqn.primitive.name in _VIEWS else ())
         if eqn.primitive is DRAWN:
             out = [DRAWN.bind(*values)]
         elif isinstance(body, jex.ClosedJaxpr):
-            out = _inlined(body.jaxpr, body.consts, values, minus_zero)
+            out = _inlined(body.jaxpr, body.consts, values, minus_zero, flags)
         elif body is not None:
-            out = _inlined(body, (), values, minus_zero)
+            out = _inlined(body, (), values, minus_zero, flags)
         elif minus_zero is None:
             out = bind(eqn, values)
         else:
-            out = _exact(eqn, values, any(fixed), minus_zero)
+            out = _exact(eqn, values, any(fixed), flags, minus_zero)
         env.update(zip(eqn.outvars, out, strict=True))
     return [read(env, var) for var in jaxpr.outvars]
 
 
-def exact(closed: jex.ClosedJaxpr) -> jex.ClosedJaxpr:
+def exact(closed: jex.ClosedJaxpr, carried: Sequence[bool] = ()) -> jex.ClosedJaxpr:
     """Returns equations of the same values, whose bits depend on nothing else that is computed.
 
     Their first argument is -0.0, of which the compiler must not know: it is added to what a sum
     that follows could be fused with, at no cost, since that makes one fused instruction with the
     product alone. Floating sums become `ordered_sum`s. Calls in the bodies of loops and in branches
-    are inlined.
+    are inlined. What a loop within a loop reads of the outer one's carry it reads from a copy: the
+    compiler would write the new carry there too early.
+
+    Args:
+      closed: equations.
+      carried: which arguments are the carry of a loop that the equations are the body of.
     """
 
     def function(minus_zero, *args):
-        return _inlined(closed.jaxpr, closed.consts, args, minus_zero)
+        return _inlined(closed.jaxpr, closed.consts, args, minus_zero, carried)
 
-    return jax.make_jaxpr(function)(*_with_minus_zero(closed))
-
-
-def _with_minus_zero(closed: jex.ClosedJaxpr) -> list:
     avals = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in closed.in_avals]
-    return [jax.ShapeDtypeStruct((), jnp.float32), *avals]
+    return jax.make_jaxpr(function)(jax.ShapeDtypeStruct((), jnp.float32), *avals)
 
 
-def _exact(eqn: Any, values: list, has_constant: bool, minus_zero: Any) -> list:
-    name, (aval, *_) = eqn.primitive.name, [var.aval for var in (*eqn.outvars, *eqn.invars)]
+def _exact(
+    eqn: Any, values: list, has_constant: bool, carried: Sequence[bool], minus_zero: Any
+) -> list:
+    name, aval = eqn.primitive.name, eqn.outvars[0].aval if eqn.outvars else None
     if name in ("while", "scan", "cond"):
-        return _with_exact_bodies(eqn, values, minus_zero)
-    if name == "reduce_sum" and is_float(aval):
-        axes = eqn.params["axes"]
-        return [ordered_sum(values[0], axes) if axes else values[0]]
+        return _with_exact_bodies(eqn, values, carried, minus_zero)
+    if not any(is_float(var.aval) for var in eqn.outvars):
+        return bind(eqn, values)
 
     def rounded(value):
         return value + minus_zero.astype(value.dtype) if is_float(value) else value
 
-    if name == "rsqrt" and is_float(aval):  # else an approximate one, by vector width
+    if name == "reduce_sum":
+        axes = eqn.params["axes"]
+        return [ordered_sum(values[0], axes) if axes else values[0]]
+    if name == "rsqrt":  # else an approximate one, by vector width
         return [rounded(1 / rounded(jax.lax.sqrt(values[0])))]
-    if name == "div" and is_float(aval):
+    if name == "div":
         values = _with_hidden_divisor(values, aval.shape)
+    if name.startswith("scatter"):  # which the compiler makes a loop of
+        values = [values[0], *_copied(values[1:], carried[1:], minus_zero)]
     out = bind(eqn, values)
     reassociated = has_constant and name in ("add", "sub")
     return out if name in _PLAIN and not reassociated else [*map(rounded, out)]
+
+
+def _copied(values: Sequence[Any], flags: Sequence[bool], minus_zero: Any) -> list:
+    """Returns values, those that are flagged in other memory."""
+
+    def copy(value):
+        if is_float(value):
+            return value + minus_zero.astype(value.dtype)
+        if jnp.iscomplexobj(value):
+            return jax.lax.complex(copy(value.real), copy(value.imag))
+        if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+            data, impl = copy(jax.random.key_data(value)), jax.random.key_impl(value)
+            return jax.random.wrap_key_data(data, impl=impl)
+        zero = jax.lax.bitcast_convert_type(minus_zero, jnp.uint32) - jnp.uint32(1 << 31)
+        return value ^ zero.astype(value.dtype)
+
+    return [copy(value) if flag else value for value, flag in zip(values, flags, strict=True)]
 
 
 def _with_hidden_divisor(values: list, shape: tuple) -> list:
@@ -223,20 +262,23 @@ def _with_hidden_divisor(values: list, shape: tuple) -> list:
     return values
 
 
-def _with_exact_bodies(eqn: Any, values: list, minus_zero: Any) -> list:
+def _with_exact_bodies(eqn: Any, values: list, carried: Sequence[bool], minus_zero: Any) -> list:
     p = eqn.params
-
-    def exact_bodies(*names):
-        return {name: exact(p[name]) for name in names}
-
-    if eqn.primitive.name == "while":
-        at, more = p["cond_nconsts"], {"cond_nconsts": p["cond_nconsts"] + 1}
-        values = [minus_zero, *values[:at], minus_zero, *values[at:]]
-        more |= {"body_nconsts": p["body_nconsts"] + 1, **exact_bodies("cond_jaxpr", "body_jaxpr")}
-    elif eqn.primitive.name == "scan":
-        values = [minus_zero, *values]
-        more = {"num_consts": p["num_consts"] + 1, **exact_bodies("jaxpr")}
-    else:
+    if eqn.primitive.name == "cond":
         values = [values[0], minus_zero, *values[1:]]
-        more = {"branches": tuple(map(exact, p["branches"]))}
+        more = {"branches": tuple(exact(branch, carried[1:]) for branch in p["branches"])}
+    elif eqn.primitive.name == "scan":
+        num_consts, num_carry = p["num_consts"], p["num_carry"]
+        is_carry = [num_consts <= i < num_consts + num_carry for i in range(len(values))]
+        read_only = [flag and not c for flag, c in zip(carried, is_carry, strict=True)]
+        values = [minus_zero, *_copied(values, read_only, minus_zero)]
+        more = {"num_consts": num_consts + 1, "jaxpr": exact(p["jaxpr"], is_carry)}
+    else:
+        of_cond, of_body = p["cond_nconsts"], p["body_nconsts"]
+        consts = of_cond + of_body
+        copied = _copied(values[:consts], carried[:consts], minus_zero)
+        values = [minus_zero, *copied[:of_cond], minus_zero, *copied[of_cond:], *values[consts:]]
+        more = {"cond_nconsts": of_cond + 1, "cond_jaxpr": exact(p["cond_jaxpr"])}
+        is_carry = [i >= of_body for i in range(len(p["body_jaxpr"].in_avals))]
+        more |= {"body_nconsts": of_body + 1, "body_jaxpr": exact(p["body_jaxpr"], is_carry)}
     return bind(eqn.replace(params=p | more), values)

@@ -105,7 +105,9 @@ def split(function: Any, *args: Any, starts_equal: Sequence[bool] = ()) -> Stage
       The stages of its `equations.exact` equations, with every call inlined.
     """
     closed, out_tree = equations.flat_jaxpr(function, *args)
-    closed = equations.exact(closed)
+    num_rest = len(closed.jaxpr.invars) - len(jax.tree.leaves(args[-1]))
+    is_carry = [i >= num_rest for i in range(len(closed.jaxpr.invars))]
+    closed = equations.exact(closed, is_carry)
     jaxpr = closed.jaxpr
     minus_zero, *rest = jaxpr.invars
     inputs = _grouped(rest, args)
