@@ -17,6 +17,7 @@ import scipy.stats
 import xarray as xr
 
 import jonline
+from jonline import checks
 
 CHECKOUT = Path(__file__).parents[1]
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito 2008
@@ -53,7 +54,7 @@ class Options:
                 raise ValueError(f"--{name} must be >= 1, got {getattr(self, name)}")
         if self.key < 0:
             raise ValueError(f"--key must be >= 0, got {self.key}")
-        if self.data is not None and not self.data.is_dir():
+        if self.data is not None and not checks.path("--data", self.data).is_dir():
             raise ValueError(f"--data must be a folder that exists, got {self.data}")
         if not self.smoke and self.rounds % self.windows:
             below = self.rounds // self.windows * self.windows
@@ -84,7 +85,7 @@ class Options:
           ValueError: if no file can be made there.
         """
         name = type(self).__module__.rpartition(".")[2] + "-smoke" * self.smoke
-        folder = Path("results") / name if self.out is None else self.out
+        folder = Path("results") / name if self.out is None else checks.path("--out", self.out)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=folder).close()

@@ -18,6 +18,7 @@ from typing import Any, Literal
 import xarray as xr
 
 from experiments import _claims_a, _claims_b, _claims_c, _common, _ledger
+from jonline import checks
 
 Paper = Literal["dford", "osp", "reject"]
 PAPERS: dict[Paper, ModuleType] = {"dford": _claims_a, "osp": _claims_b, "reject": _claims_c}
@@ -52,7 +53,7 @@ class Options(_common.Options):
 
 def main(options: Options) -> None:
     """Judges every claim; writes the ledger."""
-    results = play(options) if options.smoke else options.results
+    results = play(options) if options.smoke else checks.path("--results", options.results)
     records, sources = read(results, options.papers)
     smoke = [name for name, source in sources.items() if source["arguments"]["smoke"]]
     notes = {name: other_protocol(name, source["arguments"]) for name, source in sources.items()}

@@ -14,6 +14,8 @@ import numpy as np
 import tyro
 import xarray as xr
 
+from jonline import checks
+
 DIMS = ("point", "seed", "round")
 
 
@@ -29,8 +31,9 @@ class Options:
 
 def main(options: Options) -> int:
     """Prints how the files differ; returns 1 if they do, else 0."""
-    a, b = read(options.a), read(options.b)
-    for line in other_environments(environment(options.a, a), environment(options.b, b)):
+    files = checks.path("A", options.a), checks.path("B", options.b)
+    a, b = map(read, files)
+    for line in other_environments(environment(files[0], a), environment(files[1], b)):
         print(line)
     found = [*differences(a, b)]
     for line in found or [equal(a)]:

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from jonline import programs
 from jonline.core import Array
 
 Surrogate = Callable[[Array, Array], Array]
@@ -65,17 +66,21 @@ def search(
     """
     reach = np.float64(np.inf if radius is None else radius)
     params = jnp.zeros((y.shape[1], x.shape[1]))
-    best = Comparator(np.asarray(params), np.inf, np.inf, 0, False)
+    best = Comparator(np.array(params), np.inf, np.inf, 0, False)
     mu, low, high, before, num_steps = 0.0, 0.0, np.inf, None, 0
+    tolerance = np.float64(tolerance)
+    start = x, y, params, np.float64(mu), reach, tolerance, np.int64(max_steps)
+    minimise = programs.compiled(partial(_minimise, surrogate), *start).call
+    certify = programs.compiled(partial(_certify, surrogate), x, y, params, reach).call
     while True:
-        limit = max_steps - num_steps
-        params, count = _minimise(surrogate, x, y, params, mu, reach, tolerance, limit)
+        limit = np.int64(max_steps - num_steps)
+        params, count = minimise(x, y, params, np.float64(mu), reach, tolerance, limit)
         num_steps += max(int(count), 1)
-        params, norm, loss, slope, gap = _certify(surrogate, x, y, params, reach)
+        params, norm, loss, slope, gap = certify(x, y, params, reach)
         norm, loss, slope, gap = (float(number) for number in (norm, loss, slope, gap))
         converged = gap <= tolerance * max(1.0, loss)
         if gap < best.gap:
-            best = Comparator(np.asarray(params), loss, gap, 0, converged)
+            best = Comparator(np.array(params), loss, gap, 0, converged)
         if converged or num_steps >= max_steps or not np.isfinite(norm * slope):
             return best._replace(num_steps=num_steps)
         if mu == 0:
@@ -94,7 +99,6 @@ def _rate(before: np.ndarray, here: np.ndarray) -> float:
     return up / across if across else -1.0
 
 
-@partial(jax.jit, static_argnums=0)
 def losses(surrogate, x, y, params):
     """Returns the loss of each round, (T,), for x (T, n), y (T, d) and params (d, n)."""
 
@@ -112,7 +116,6 @@ def _sum(surrogate, x, y, params):
     return jnp.sum(losses(surrogate, x, y, params))
 
 
-@partial(jax.jit, static_argnums=0)
 def _minimise(surrogate, x, y, params, mu, radius, tolerance, max_steps):
     """Minimises F(W) + (mu/2) ||W||^2 from `params` on; without mu, until it is out of 2 R."""
 
@@ -131,10 +134,11 @@ def _minimise(surrogate, x, y, params, mu, radius, tolerance, max_steps):
 
     def step(loop):
         params, value, gradient, state, count = loop
-        updates, state = optimizer.update(
-            gradient, state, params, value=value, grad=gradient, value_fn=objective
-        )
-        params = optax.apply_updates(params, updates)
+        with jax.numpy_dtype_promotion("standard"):  # optax's own code counts on it
+            updates, state = optimizer.update(
+                gradient, state, params, value=value, grad=gradient, value_fn=objective
+            )
+            params = optax.apply_updates(params, updates)
         value, gradient = value_and_grad(params, state=state)
         return params, value, gradient, state, count + 1
 
@@ -144,7 +148,6 @@ def _minimise(surrogate, x, y, params, mu, radius, tolerance, max_steps):
     return params, count
 
 
-@partial(jax.jit, static_argnums=0)
 def _certify(surrogate, x, y, params, radius):
     """Returns the model scaled into the ball, its norm before, its loss, ||grad F|| and gap."""
     norm = optax.tree.norm(params)

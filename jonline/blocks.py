@@ -1,5 +1,6 @@
 """How a sweep is cut into blocks of lanes: rectangles of seeds x points."""
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,6 +9,7 @@ from jonline import checks
 from jonline.program import WIDTH
 
 _MOST_TRIED = 1024
+_MOST_LANES = 1 << 20  # of a block that is asked for
 
 
 class Block(NamedTuple):
@@ -57,12 +59,10 @@ def shape(num_seeds: int, num_points: int, block: int | None, most: int) -> tupl
       most: bound on the lanes of a block where `block` is None.
 
     Raises:
-      TypeError, ValueError: if `block` is not a positive multiple of 16.
+      TypeError, ValueError: as `checked`.
     """
     if block is not None:
-        checks.at_least("block", block, WIDTH)
-        checks.require(block % WIDTH == 0, "block", f"be a multiple of {WIDTH}", block)
-        widths = [block]
+        widths = [checked(block)]
     else:
         widths = [*range(WIDTH, min(most, _MOST_TRIED) + 1, WIDTH)]
         if most > _MOST_TRIED:
@@ -73,7 +73,23 @@ def shape(num_seeds: int, num_points: int, block: int | None, most: int) -> tupl
         count = -(-num_points // points) * -(-num_seeds // seeds)
         return count * (seeds * points + WIDTH), -points
 
-    return min(((w // p, p) for w in widths for p in range(1, w + 1) if w % p == 0), key=cost)
+    return min(((w // p, p) for w in widths for p in _divisors(w)), key=cost)
+
+
+def _divisors(width: int) -> list[int]:
+    small = [p for p in range(1, math.isqrt(width) + 1) if width % p == 0]
+    return sorted({*small, *(width // p for p in small)})
+
+
+def checked(block: Any) -> int:
+    """Returns `block` as a Python int.
+
+    Raises:
+      TypeError, ValueError: if it is no multiple of 16 in 16…2^20.
+    """
+    block = checks.at_least("block", block, WIDTH, _MOST_LANES)
+    checks.require(block % WIDTH == 0, "block", f"be a multiple of {WIDTH}", block)
+    return block
 
 
 def cut(num_seeds: int, num_points: int, sides: tuple[int, int]) -> list[Block]:

@@ -1,14 +1,16 @@
 """The results of a sweep on the host, which blocks are written into and kept from."""
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from jonline import checkpoint, door, processes
+from jonline import checkpoint, checks, door, processes
 from jonline.blocks import Block
+from jonline.folder import Folder
+
+_SHOWN = 3  # runs that a warning describes
 
 
 class NonFinite(NamedTuple):
@@ -32,61 +34,47 @@ class Played(NamedTuple):
     non_finite: dict[tuple[int, int], NonFinite]
 
 
-def note_bad(
-    board: Played,
-    block: Block,
-    grid: dict[str, np.ndarray],
-    record_every: int,
-    name: str,
-    first: int,
-    bad: np.ndarray,
-) -> None:
-    """Notes and warns of runs of a block that are not finite; `bad` is (points, seeds, windows)."""
-    new = []
+def note_bad(board: Played, block: Block, name: str, first: int, bad: np.ndarray) -> None:
+    """Notes the runs of a block that are not finite; `bad` is (points, seeds, windows)."""
     for point, seed in np.argwhere(bad.any(axis=-1)):
         window = first + int(np.argmax(bad[point, seed]))
         found = NonFinite(block.point + int(point), block.seed + int(seed), window, name)
         known = board.non_finite.get(found[:2])
         if known is None or window < known.window:
             board.non_finite[found[:2]] = found
-            new.append(found)
-    _warn(new, grid, record_every)
 
 
-def save(
-    keep: tuple[checkpoint.Folder, int], block: Block, board: Played, carry: Any, windows: int
-) -> None:
+def place(
+    folder: Folder, number: int, block: Block, grid: dict[str, np.ndarray], keys: Any
+) -> checkpoint.Place:
+    """Returns the place of a block, whose lanes are its points' values and its seeds' keys."""
+    words = checkpoint.to_host(keys[block.seed : block.seed + block.seeds])
+    points = slice(block.point, block.point + block.points)
+    lanes = {f"point {name}": axis[points] for name, axis in grid.items()}
+    return checkpoint.Place(
+        folder, number, lanes | {"seeds": words, "sides": np.asarray(block.sides)}
+    )
+
+
+def save(keep: checkpoint.Place, block: Block, board: Played, carry: Any, windows: int) -> None:
     """Writes a checkpoint of a block: what it carries and has measured after some windows."""
-    leaves = [checkpoint.to_host(leaf) for leaf in jax.tree.leaves(carry)]
-    records = {name: sums[*block.where, :windows] for name, sums in board.records.items()}
     found = [bad for bad in [*board.non_finite.values()] if block.has(bad.point, bad.seed)]
     bad = [(bad.point, bad.seed, bad.window, bad.name) for bad in found]
-    checkpoint.save(*keep, checkpoint.Saved(windows, leaves, records, bad))
+    checkpoint.save(keep, _of_block(block, board, carry, windows)._replace(bad=bad))
 
 
 def resume(
-    keep: tuple[checkpoint.Folder, int],
-    block: Block,
-    board: Played,
-    grid: dict[str, np.ndarray],
-    record_every: int,
-    carry: Any,
-    device: Any,
+    keep: checkpoint.Place, block: Block, board: Played, carry: Any, num_windows: int, device: Any
 ) -> tuple[int, Any]:
-    """Returns the windows of a block that were played before, and its carry then.
-
-    It warns again of the runs that were not finite.
-    """
+    """Returns the windows of a block that were played before, and its carry then."""
     leaves, tree = jax.tree.flatten(carry)
-    saved = checkpoint.latest(*keep, [checkpoint.to_host(leaf) for leaf in leaves])
+    saved = checkpoint.latest(keep, _of_block(block, board, carry, num_windows))
     if saved is None:
         return 0, carry
     for name, sums in saved.records.items():
         board.records[name][*block.where, : saved.windows] = sums
     found = [NonFinite(*row) for row in saved.bad]
     board.non_finite.update({bad[:2]: bad for bad in found})
-    for name in sorted({bad.name for bad in found}):
-        _warn([bad for bad in found if bad.name == name], grid, record_every)
     pairs = zip(saved.carry, leaves, strict=True)
     there = jax.device_put([checkpoint.from_host(leaf, like) for leaf, like in pairs], device)
     return saved.windows, jax.tree.unflatten(tree, there)
@@ -103,17 +91,31 @@ def of_all_processes(board: Played, blocks: Sequence[Block]) -> Played:
     return Played(records, states, undelivered, {bad[:2]: bad for bad in found})
 
 
-def _warn(found: Sequence[NonFinite], grid: dict[str, np.ndarray], record_every: int) -> None:
-    """Warns of runs that are not finite in one thing, if there are any."""
+def _of_block(block: Block, board: Played, carry: Any, windows: int) -> checkpoint.Saved:
+    leaves = [checkpoint.to_host(leaf) for leaf in jax.tree.leaves(carry)]
+    records = {name: sums[*block.where, :windows] for name, sums in board.records.items()}
+    return checkpoint.Saved(windows, leaves, records, [])
+
+
+def warn_of(
+    found: Sequence[NonFinite], num_runs: int, grid: dict[str, np.ndarray], record_every: int
+) -> None:
+    """Warns once of all runs of a sweep that are not finite, if there are any."""
     if not found:
         return
-    point, seed, window, name = found[0]
-    at = door.as_written({axis: values[point] for axis, values in grid.items()})
-    begin = window * record_every
-    warnings.warn(
-        f"{len(found)} runs are not finite in {name!r}, the first at point {point} {at}, seed "
-        f"{seed}, in window {window} (rounds {begin} to {begin + record_every - 1}); trace() shows "
-        "its rounds",
-        RuntimeWarning,
-        stacklevel=3,
+
+    def line(bad: NonFinite) -> str:
+        at = door.as_written({axis: values[bad.point] for axis, values in grid.items()})
+        begin = bad.window * record_every
+        return (
+            f"point {bad.point} {at}, seed {bad.seed}, in window {bad.window} (rounds {begin} to "
+            f"{begin + record_every - 1})"
+        )
+
+    names = ", ".join(repr(name) for name in sorted({bad.name for bad in found}))
+    rest = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    checks.warn(
+        f"{len(found)} of {num_runs} runs are not finite in {names}: "
+        f"{'; '.join(map(line, found[:_SHOWN]))}{rest}. SweepResult.non_finite has all of them, "
+        "trace() shows their rounds"
     )

@@ -1,17 +1,15 @@
-"""A sweep in progress on disk, by orbax-checkpoint.
+"""The blocks of a sweep in progress on disk, by orbax-checkpoint.
 
-A folder holds one sweep: `fingerprint.json` says which, and each block of lanes has a folder of its
-own with its last two checkpoints, numbered by the windows played. A checkpoint is written beside
-the others and renamed when it is whole, so one that was cut short is never read.
+Each has a folder of its own with its last two checkpoints, numbered by the windows played. A
+checkpoint is written beside the others and renamed when it is whole, so one that was cut short is
+never read. Its file says by itself what it is: the lanes, what their bits depend on, the arrays,
+and a checksum of all.
 """
 
-import contextlib
 import dataclasses
 import functools
 import json
 import os
-import tempfile
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,22 +17,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jonline import files
+from jonline.folder import FINGERPRINT, Folder, orbax
+
 _KEPT = 2
-_NAME = "fingerprint.json"
 
 
-class Folder(NamedTuple):
-    """Where the blocks of a sweep are kept.
+class Place(NamedTuple):
+    """Where a block is kept, and what tells it from others.
 
     Attributes:
-      path: the folder.
-      sides: seeds and points of a block.
-      seconds: time between two checkpoints of a block.
+      folder: of the sweep.
+      number: of the block.
+      lanes: name -> array: the values of its points, the words of its seeds' keys, its sides.
     """
 
-    path: Path
-    sides: tuple[int, int]
-    seconds: float
+    folder: Folder
+    number: int
+    lanes: dict[str, np.ndarray]
 
 
 class Saved(NamedTuple):
@@ -53,112 +53,62 @@ class Saved(NamedTuple):
     bad: list[tuple[int, int, int, str]]
 
 
-def begin(
-    path: str | os.PathLike,
-    entries: dict[str, str],
-    seconds: float,
-    sides: Callable[[], tuple[int, int]],
-) -> Folder:
-    """Opens the folder of a sweep, or makes it.
-
-    Args:
-      path: of the folder.
-      entries: its `fingerprint.entries_of`.
-      seconds: time between two checkpoints of a block.
-      sides: of a block, where the folder does not say (it does if it was there).
-
-    Raises:
-      ImportError: if orbax-checkpoint is missing.
-      ValueError: if the folder holds another sweep; it names the entries that differ.
-      OSError: if the folder cannot be written.
-    """
-    _orbax()
-    path = Path(path).absolute()
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        if not (path / _NAME).exists():
-            _write_once(path / _NAME, {"entries": entries, "sides": sides()})
-        text = (path / _NAME).read_text(encoding="utf-8")
-    except OSError as error:
-        raise OSError(f"checkpoint={str(path)!r} cannot be used: {error}") from error
-    try:
-        found = json.loads(text)
-        there, (seeds, points) = found["entries"], found["sides"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise OSError(f"{str(path / _NAME)!r} is no file of a sweep: {error!r}") from error
-    names = sorted(set(there) | set(entries))
-    differing = [name for name in names if there.get(name) != entries.get(name)]
-    if differing:
-        listed = "; ".join(
-            f"{name}: {there.get(name, 'none')} there, {entries.get(name, 'none')} here"
-            for name in differing
-        )
-        raise ValueError(
-            f"checkpoint={str(path)!r} holds another sweep, which differs in {listed}. Give "
-            "another folder, or remove this one to begin anew"
-        )
-    return Folder(path, (seeds, points), seconds)
-
-
-def save(folder: Folder, block: int, saved: Saved) -> None:
+def save(place: Place, saved: Saved) -> None:
     """Writes a checkpoint of a block, and removes all but the last two.
 
     Raises:
       OSError: if it cannot be written; the earlier ones are still there.
     """
-    arrays = {f"carry {i:04}": leaf for i, leaf in enumerate(saved.carry)}
-    arrays |= {f"records {name}": sums for name, sums in saved.records.items()}
-    arrays["bad"] = np.asarray(json.dumps([list(row) for row in saved.bad]))
+    arrays = _arrays(place, saved)
+    about = {
+        "bits": place.folder.bits,
+        "windows": saved.windows,
+        "arrays": _kinds(arrays),
+        "bad": saved.bad,
+    }
     Save, _ = _handler_of_arrays()
     try:
-        with _manager(folder, block) as manager:
-            manager.save(saved.windows, args=Save(arrays))
+        with _manager(place) as manager:
+            manager.save(
+                saved.windows, args=Save(arrays | {"about": np.asarray(json.dumps(about))})
+            )
     except (OSError, ValueError, RuntimeError) as error:
         raise OSError(
-            f"the checkpoint of block {block} after {saved.windows} windows cannot be written to "
-            f"{str(folder.path)!r}; the one before it is still there: {error}"
+            f"the checkpoint of block {place.number} after {saved.windows} windows cannot be "
+            f"written to {str(place.folder.path)!r}: {error}; {_left(place)}"
         ) from error
 
 
-def latest(folder: Folder, block: int, carry: Sequence[Any]) -> Saved | None:
+def latest(place: Place, like: Saved) -> Saved | None:
     """Returns the last checkpoint of a block, None if there is none.
 
     Args:
-      folder, block: which.
-      carry: leaves like those that were saved.
+      place: of the block.
+      like: arrays as they are at the end of this sweep; only shapes and dtypes are read.
 
     Raises:
-      ValueError: if the carry that was saved has other shapes or dtypes.
+      ValueError: if what is there is another sweep's, another block's, or of other arrays.
       OSError: if the file is damaged, e.g. by a machine that lost its power; the one before it is
         taken when it is removed.
     """
-    if not _path(folder, block).exists():
+    folder = _path(place)
+    restored = _restored(place)
+    if restored is None:
         return None
-    _, Restore = _handler_of_arrays()
-    with _manager(folder, block) as manager:
-        step = manager.latest_step()
-        if step is None:
-            return None
-        try:
-            found = manager.restore(step, args=Restore())
-        except Exception as error:  # what zipfile, numpy and orbax raise
-            raise OSError(
-                f"the checkpoint {str(_path(folder, block) / str(step))!r} is damaged: {error}; "
-                "remove it, and the sweep goes on from the one before"
-            ) from error
-    leaves = [found.pop(f"carry {i:04}", None) for i in range(len(carry))]
-    for i, (leaf, like) in enumerate(zip(leaves, carry, strict=True)):
-        if leaf is not None and leaf.dtype.kind == "V":  # a dtype that NumPy does not know
-            leaves[i] = leaf = leaf.view(like.dtype)
-        if leaf is None or leaf.shape != like.shape or leaf.dtype != like.dtype:
-            raise ValueError(
-                f"block {block} of {str(folder.path)!r} does not carry the {like.dtype}"
-                f"{like.shape} that this sweep does"
-            )
-    rows = [(int(p), int(s), int(w), str(name)) for p, s, w, name in json.loads(str(found["bad"]))]
-    begins = "records "
-    records = {n.removeprefix(begins): v for n, v in found.items() if n.startswith(begins)}
-    return Saved(int(step), [leaf for leaf in leaves if leaf is not None], records, rows)
+    step, found, about = restored
+    misfit = _misfit(place, found, about, step, like)
+    if misfit:
+        if place.folder.is_new:  # a sweep that is refused leaves the folder as it was
+            (place.folder.path / FINGERPRINT).unlink(missing_ok=True)
+        raise ValueError(
+            f"the checkpoint {str(folder / str(step))!r} is not of block {place.number} of this "
+            f"sweep: {misfit}. Give another folder, or remove {str(folder)!r} to play the block "
+            "anew"
+        )
+    carry = [found[f"carry {i:04}"] for i in range(len(like.carry))]
+    records = {name: found[f"records {name}"] for name in like.records}
+    bad = [(int(p), int(s), int(w), str(name)) for p, s, w, name in about["bad"]]
+    return Saved(step, carry, records, bad)
 
 
 def to_host(leaf: Any) -> np.ndarray:
@@ -175,36 +125,25 @@ def from_host(leaf: np.ndarray, like: Any) -> Any:
     return leaf
 
 
-def _orbax() -> Any:
-    try:
-        import orbax.checkpoint
-    except ImportError as error:
-        raise ImportError(
-            'checkpoint needs orbax-checkpoint: pip install "jonline[checkpoint]"'
-        ) from error
-    return orbax.checkpoint
-
-
 @functools.cache
 def _handler_of_arrays() -> tuple[Any, Any]:
     """Returns orbax's arguments to save and to restore a dict of arrays as one file.
 
     Its own handler of NumPy arrays writes in process 0 alone.
     """
-    ocp = _orbax()
+    ocp = orbax()
 
     class Handler(ocp.CheckpointHandler):
         def save(self, directory, args):
-            with open(os.path.join(directory, "arrays.npz"), "wb") as file:
+            path = os.path.join(directory, "arrays.npz")
+            with open(path, "wb") as file:
                 np.savez(file, **args.arrays)
-                file.flush()
-                os.fsync(file.fileno())
+            files.seal(path)
 
         def restore(self, directory, args=None):
-            with (
-                open(os.path.join(directory, "arrays.npz"), "rb") as file,
-                np.load(file, allow_pickle=False) as arrays,
-            ):
+            path = os.path.join(directory, "arrays.npz")
+            files.check(path)
+            with np.load(path, allow_pickle=False) as arrays:
                 return dict(arrays)
 
     @ocp.args.register_with_handler(Handler, for_save=True)
@@ -220,15 +159,81 @@ def _handler_of_arrays() -> tuple[Any, Any]:
     return Save, Restore
 
 
-def _path(folder: Folder, block: int) -> Path:
-    return folder.path / f"block-{block:06}"
+def _path(place: Place) -> Path:
+    return place.folder.path / f"block-{place.number:06}"
 
 
-def _manager(folder: Folder, block: int) -> Any:
-    ocp = _orbax()
+def _left(place: Place) -> str:
+    """Says which checkpoints of a block are there."""
+    there = sorted(int(path.name) for path in _path(place).glob("*") if path.name.isdecimal())
+    after = " and ".join(map(str, there))
+    return f"those after {after} windows are still there" if there else "the block has none before"
+
+
+def _arrays(place: Place, saved: Saved) -> dict[str, np.ndarray]:
+    """Returns all arrays of a checkpoint by the names that they have in its file."""
+    arrays = {f"lanes {name}": array for name, array in place.lanes.items()}
+    arrays |= {f"carry {i:04}": leaf for i, leaf in enumerate(saved.carry)}
+    return arrays | {
+        f"records {name}": sums[..., : saved.windows] for name, sums in saved.records.items()
+    }
+
+
+def _kinds(arrays: dict[str, np.ndarray]) -> dict[str, str]:
+    return {name: f"{array.dtype}{[*array.shape]}" for name, array in arrays.items()}
+
+
+def _restored(place: Place) -> tuple[int, dict[str, np.ndarray], dict[str, Any]] | None:
+    """Returns windows, arrays and what is said about them of a block's last checkpoint."""
+    folder, step = _path(place), ""
+    if not folder.exists():
+        return None
+    _, Restore = _handler_of_arrays()
+    try:
+        with _manager(place) as manager:
+            step = manager.latest_step()
+            if step is None:
+                return None
+            found = manager.restore(step, args=Restore())
+        about = json.loads(str(found["about"]))
+        listed = about["arrays"]
+        dtypes = {name: jnp.dtype(kind.partition("[")[0]) for name, kind in listed.items()}
+        arrays = {name: found[name].view(dtype) for name, dtype in dtypes.items()}
+        if _kinds(arrays) != listed:
+            raise ValueError("its arrays are not those that it lists")
+        return int(step), arrays, about
+    except Exception as error:  # what zipfile, json, numpy and orbax raise
+        raise OSError(
+            f"the checkpoint {str(folder / str(step))!r} is damaged: {error}; remove it, and the "
+            "sweep goes on from the one before"
+        ) from error
+
+
+def _misfit(
+    place: Place, found: dict[str, np.ndarray], about: dict[str, Any], step: int, like: Saved
+) -> str:
+    """Says why a checkpoint is not one of this block of this sweep; "" if it is."""
+    if about["bits"] != place.folder.bits:
+        return "its lanes are of another program, data, versions or settings"
+    if about["windows"] != step:
+        return f"it was made after {about['windows']} windows"
+    if step > like.windows:
+        return f"it goes beyond the {like.windows} windows of this one"
+    expected = _arrays(place, like._replace(windows=step))
+    there, here = _kinds(found), _kinds(expected)
+    for name in {**here, **there}:
+        if there.get(name) != here.get(name):
+            return f"{name} is {there.get(name, 'none')} there, {here.get(name, 'none')} here"
+        if name.startswith("lanes ") and found[name].tobytes() != expected[name].tobytes():
+            return f"its lanes have other {name.removeprefix('lanes ')}"
+    return ""
+
+
+def _manager(place: Place) -> Any:
+    ocp = orbax()
     here = jax.process_index()
     alone = ocp.options.MultiprocessingOptions(
-        primary_host=here, active_processes={here}, barrier_sync_key_prefix=f"block{block}"
+        primary_host=here, active_processes={here}, barrier_sync_key_prefix=f"block{place.number}"
     )
     several = jax.process_count() > 1
     options = ocp.CheckpointManagerOptions(
@@ -237,18 +242,6 @@ def _manager(folder: Folder, block: int) -> Any:
         enable_async_checkpointing=False,
         multiprocessing_options=alone if several else ocp.options.MultiprocessingOptions(),
     )
-    path = _path(folder, block)
+    path = _path(place)
     path.mkdir(exist_ok=True)
     return ocp.CheckpointManager(path, options=options)
-
-
-def _write_once(path: Path, content: dict[str, Any]) -> None:
-    """Writes a file unless it is there, whole or not at all, whoever else does so."""
-    with tempfile.NamedTemporaryFile(
-        "w", dir=path.parent, prefix=path.name, encoding="utf-8"
-    ) as file:
-        json.dump(content, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-        with contextlib.suppress(FileExistsError):
-            os.link(file.name, path)

@@ -11,16 +11,17 @@ Symbols:
 """
 
 import warnings
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jonline import ball, checks, door, engine, equations, program, rounds
+from jonline import ball, checks, door, engine, equations, program, programs, rounds
 from jonline.ball import Comparator, Surrogate
 from jonline.core import Example, PRNGKey, Stream
+
+_MOST_BYTES = 1 << 34  # of examples
 
 
 class Regret(NamedTuple):
@@ -49,8 +50,7 @@ def examples(stream: Stream, key: PRNGKey | int, seed: int, num_rounds: int) -> 
     the stream reads.
 
     Args:
-      stream: that of the run's environment. Pass the same object for other seeds, to reuse the
-        compiled program.
+      stream: that of the run's environment.
       key: the root of the sweep, as `sweep` takes it.
       seed: which seed of the sweep, >= 0.
       num_rounds: T >= 1.
@@ -60,15 +60,23 @@ def examples(stream: Stream, key: PRNGKey | int, seed: int, num_rounds: int) -> 
 
     Raises:
       TypeError, ValueError: if an argument is of the wrong kind or out of range.
+      RuntimeError: if `jax_disable_jit` is set.
     """
+    door.check_compiles()
     checks.kind("stream", stream, Stream)
-    checks.at_least("num_rounds", num_rounds, 1)
+    num_rounds = checks.at_least("num_rounds", num_rounds, 1)
     checks.require(num_rounds < 2**31, "num_rounds", "be < 2^31", num_rounds)
-    return _examples(stream, int(num_rounds), door.one_key(key, seed), jnp.int32(0))
+    run_key = door.one_key(key, seed)
+    row = jax.eval_shape(lambda k: stream.draw(stream.init(k), jnp.int32(0)), run_key[0])
+    size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(row))
+    rule = f"be <= {_MOST_BYTES // max(size, 1)} (a round has {size} bytes)"
+    checks.require(num_rounds * size <= _MOST_BYTES, "num_rounds", rule, num_rounds)
+    args = run_key, np.int32(0)
+    examples = programs.compiled(lambda *args: _examples(stream, num_rounds, *args), *args)
+    return examples.call(*args)
 
 
-@partial(jax.jit, static_argnums=(0, 1), compiler_options=engine.COMPILER_OPTIONS)
-def _examples(stream, num_rounds, run_key, first):
+def _examples(stream, num_rounds, run_key, zero):
     """The engine's loop over rounds that draw an example and do nothing else."""
 
     def one_round(data, key, t, point, carry):
@@ -78,10 +86,11 @@ def _examples(stream, num_rounds, run_key, first):
     def begin(data, key, point):
         return rounds.Carry((), (), jnp.int32(0))
 
-    lanes = jnp.zeros(engine.WIDTH, jnp.int32)
-    carry = rounds.Carry((), (), lanes)
-    prepared = program.prepare(begin, one_round, (), run_key, {"lane": lanes}, carry, first)
-    carry = program.narrow(prepared, carry)
+    lanes = {"lane": jnp.zeros(engine.WIDTH, jnp.int32)}
+    staged = program.stage(begin, one_round, (), run_key, lanes).stages
+    ahead = program.ahead(staged, (), run_key, zero)
+    prepared = program.prepare(staged, ahead, (), run_key, lanes, engine.WIDTH, zero)
+    carry = program.narrow(prepared, rounds.Carry((), (), lanes["lane"]))
 
     def one(t, buffer, drawn):
         _, example = program.play(prepared, drawn, t, carry)
@@ -113,8 +122,7 @@ def best_linear(
     they are given. It runs on JAX's default device, which must have float64.
 
     Args:
-      surrogate: S, `(theta, y) -> scalar`, convex in theta, e.g. `space.surrogate`. Pass the same
-        function object for other seeds, to reuse the compiled program.
+      surrogate: S, `(theta, y) -> scalar`, convex in theta, e.g. `space.surrogate`.
       examples: (x, y) of all rounds, as `comparators.examples` returns them: x (T, n), y (T, d).
       radius: R > 0, or None for all models. Then the gap is with respect to the models of norm up
         to max(1, 2 ||U||); on data that some model separates there is no best one, and U is one
@@ -131,9 +139,9 @@ def best_linear(
     """
     x, y = _checked(surrogate, examples)
     if radius is not None:
-        checks.positive("radius", radius)
-    checks.positive("tolerance", tolerance)
-    checks.at_least("max_steps", max_steps, 1)
+        radius = checks.positive("radius", radius, static=True)
+    tolerance = checks.positive("tolerance", tolerance, static=True)
+    max_steps = checks.at_least("max_steps", max_steps, 1)
     with jax.enable_x64(True):
         found = ball.search(surrogate, jnp.asarray(x), jnp.asarray(y), radius, tolerance, max_steps)
     if not found.converged:
@@ -159,12 +167,13 @@ def loss_curve(surrogate: Surrogate, params: Any, examples: Any, record_every: i
       TypeError, ValueError: as `best_linear`; also if the shapes do not fit.
     """
     x, y = _checked(surrogate, examples)
-    door.check_rounds(len(x), record_every)
-    shape = (y.shape[1], x.shape[1])
-    checks.require(np.shape(params) == shape, "params", f"have shape {shape}", np.shape(params))
+    _, record_every = door.check_rounds(len(x), record_every)
+    params, shape = checks.numbers("params", params), (y.shape[1], x.shape[1])
+    checks.require(params.shape == shape, "params", f"have shape {shape}", params.shape)
     with jax.enable_x64(True):
-        each = np.asarray(ball.losses(surrogate, x, y, np.asarray(params, np.float64)))
-    return np.cumsum(each.reshape(-1, record_every).sum(axis=1))
+        args = x, y, params
+        each = programs.compiled(lambda *args: ball.losses(surrogate, *args), *args).call(*args)
+    return np.cumsum(np.asarray(each).reshape(-1, record_every).sum(axis=1))
 
 
 def surrogate_regret(records: dict[str, Any], comparator_loss: Any, gap: Any) -> Regret:
@@ -183,14 +192,14 @@ def surrogate_regret(records: dict[str, Any], comparator_loss: Any, gap: Any) ->
 
     Source: arXiv:2502.18709, section 2.1.
     """
-    for name in ("target_loss", "expected_target_loss"):
-        checks.require(name in records, "records", f"have {name!r}", [*records])
-    realised, expected = (
-        np.cumsum(records[name], axis=-1, dtype=np.float64)
-        for name in ("target_loss", "expected_target_loss")
-    )
-    curve, gap = np.asarray(comparator_loss, np.float64), np.asarray(gap, np.float64)
-    seeds, windows = realised.shape[1:]
+    names = ("target_loss", "expected_target_loss")
+    checks.columns("records", records, names, "structured.losses")
+    realised, expected = (np.cumsum(records[name], axis=-1, dtype=np.float64) for name in names)
+    curve = checks.numbers("comparator_loss", comparator_loss)
+    gap = checks.numbers("gap", gap)
+    shape = realised.shape
+    checks.require(realised.ndim == 3, "records", "be (points, seeds, windows)", f"shape {shape}")
+    seeds, windows = shape[1:]
     rule = f"have shape ({windows},) or ({seeds}, {windows})"
     fits = curve.shape in ((windows,), (seeds, windows))
     checks.require(fits, "comparator_loss", rule, curve.shape)
@@ -200,13 +209,13 @@ def surrogate_regret(records: dict[str, Any], comparator_loss: Any, gap: Any) ->
 
 
 def _checked(surrogate: Any, examples: Any) -> tuple[Any, Any]:
-    if not callable(surrogate):
-        raise TypeError(
-            f"surrogate must be a function (theta, y) -> scalar, got {surrogate!r:.100}"
-        )
+    checks.function("surrogate", surrogate, "(theta, y) -> scalar")
     if not isinstance(examples, tuple) or len(examples) != 2:
         raise TypeError(f"examples must be (x, y), got {type(examples).__name__} {examples!r:.100}")
-    x, y = (value if isinstance(value, jax.Array) else np.asarray(value) for value in examples)
+    x, y = (
+        value if isinstance(value, jax.Array) else checks.array(name, value)
+        for name, value in zip(("x", "y"), examples, strict=True)
+    )
     for name, value in (("x", x), ("y", y)):
         checks.require(value.ndim == 2, name, "have two axes, rounds first", f"shape {value.shape}")
         if value.dtype.kind not in "biuf":

@@ -14,6 +14,11 @@ Rules a learner keeps, each checked by `tests/contract.py`:
   newer state.
 * `update` returns the tree structure, shapes and dtypes of `init` (no weak types).
 * Every prediction has `.output`, what is played and scored.
+* An answer with `observed=False` is one without a value: the round passes, the value is not read,
+  and what was learned stays as it is.
+* A learner that cannot do without an answer in each round (one that counts them to know the round,
+  say) has the reason, a sentence, as the attribute `needs_every_answer` of its function `update`,
+  `vars(update).update(needs_every_answer=…)`; it is refused delays that may never end.
 * Hyperparameters are keyword arguments of the factory and may be traced; whatever fixes a shape is
   a static Python int.
 """
@@ -22,6 +27,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
+
+from jonline import checks
 
 Array: TypeAlias = jax.Array
 ArrayTree: TypeAlias = Any  # a pytree of arrays
@@ -81,16 +88,18 @@ class Delay(NamedTuple):
 
     Attributes:
       sample: `(key, t) -> int32`, the rounds until the answer to round t comes, in
-        0…max_rounds; 0 is at once.
+        0…max_rounds; 0 is at once. With `may_never` it may be -1: the answer never comes.
       max_rounds: static bound on `sample`; it fixes the size of the ring of pending answers.
       is_fixed: True if `sample` gives the same number in every round of a run.
       num_rounds: rounds for which `sample` is defined, 0…num_rounds - 1; None for all.
+      may_never: whether `sample` may give -1.
     """
 
     sample: Callable[[PRNGKey, Round], Array]
     max_rounds: int
     is_fixed: bool
     num_rounds: int | None = None
+    may_never: bool = False
 
 
 class Environment(NamedTuple):
@@ -125,11 +134,20 @@ def step(
       state: its state, as `learner.init` or an earlier `step` returned it.
       x: features, (n,).
       feedback: `(prediction, key) -> feedback`: the oracle with the round's label bound in.
-      key: typed PRNG key of this round; predict, oracle and update get a key of their own from it.
+      key: typed PRNG key of this round, another one in every round, e.g.
+        `jax.random.fold_in(jax.random.key(0), t)`; predict, oracle and update get a key of their
+        own from it. Learners and streams read words of keys, so these must be random words, as
+        those of threefry (JAX's default) are; those that "unsafe_rbg" splits or folds are not.
 
     Returns:
       The new state and the round's `Info(prediction, feedback)`.
+
+    Raises:
+      TypeError: if the learner, the feedback or the key is of the wrong kind.
     """
+    checks.kind("learner", learner, Learner)
+    checks.function("feedback", feedback, "(prediction, key) -> feedback")
+    checks.key("key", key)
     k_predict, k_oracle, k_update = jax.random.split(key, 3)
     prediction = learner.predict(state, x, k_predict)
     answer = feedback(prediction, k_oracle)

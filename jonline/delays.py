@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from jonline import checks
 from jonline.core import Array, Delay
@@ -28,10 +29,11 @@ def fixed(rounds: int | Array, *, max_rounds: int | None = None) -> Delay:
       TypeError: if `rounds` is not an integer, or traced without `max_rounds`.
       ValueError: if it is not one number, negative or greater than `max_rounds`.
     """
-    shape = np.shape(rounds)
-    checks.require(shape == (), "delay", "be one number (table takes many)", f"shape {shape}")
-    bound = _bound(rounds, max_rounds)
-    return Delay(lambda key, t: jnp.asarray(rounds, jnp.int32), bound, True)
+    known = _known(rounds)
+    rule = "be one number (table takes many)"
+    checks.require(known.shape == (), "delay", rule, f"shape {known.shape}")
+    bound = _bound(known, max_rounds)
+    return Delay(lambda key, t: jnp.asarray(known, jnp.int32), bound, True)
 
 
 def uniform(max_rounds: int) -> Delay:
@@ -40,7 +42,7 @@ def uniform(max_rounds: int) -> Delay:
     Raises:
       TypeError, ValueError: if `max_rounds` is not a static integer in 0…2^31 - 2.
     """
-    checks.delay_bound(max_rounds)
+    max_rounds = checks.delay_bound(max_rounds)
 
     def sample(key, t):
         del t
@@ -63,10 +65,8 @@ def geometric(prob: float | Array, *, max_rounds: int) -> Delay:
     Raises:
       TypeError, ValueError: if an argument is of the wrong kind or out of range.
     """
-    number = checks.scalar("prob", prob)
-    if number is not None:
-        checks.require((number > 0) & (number <= 1), "prob", "be in (0, 1]", prob)
-    checks.delay_bound(max_rounds)
+    prob = checks.real("prob", prob, "be in (0, 1]", lambda p: (p > 0) & (p <= 1))
+    max_rounds = checks.delay_bound(max_rounds)
 
     def sample(key, t):
         del t
@@ -90,8 +90,8 @@ def heavy_tailed(exponent: float | Array, *, max_rounds: int) -> Delay:
     Raises:
       TypeError, ValueError: if an argument is of the wrong kind or out of range.
     """
-    checks.positive("exponent", exponent)
-    checks.delay_bound(max_rounds)
+    exponent = checks.positive("exponent", exponent)
+    max_rounds = checks.delay_bound(max_rounds)
 
     def sample(key, t):
         del t
@@ -101,11 +101,46 @@ def heavy_tailed(exponent: float | Array, *, max_rounds: int) -> Delay:
     return Delay(sample, max_rounds, False)
 
 
+def never(prob: float | Array, delay: Delay | None = None) -> Delay:
+    """Delays of answers some of which never come.
+
+    The answer to a round takes as long as `delay` says, or with probability `prob`, drawn for each
+    round by itself, never comes: it takes no room, the learner is not told, and
+    `SweepResult.undelivered` counts it. (`oracles.missing` is for answers that come empty.)
+
+    Args:
+      prob: in [0, 1]; it may be a grid axis. A concrete 0 returns `delay` itself; with a traced one
+        its random draws are others.
+      delay: how long the others take; None for at once.
+
+    Returns:
+      A Delay with the bounds of `delay` and `may_never=True`. Learners that need every answer, as
+      those with `optimizers.bold` or `odaftrl` do, are refused it.
+
+    Raises:
+      TypeError, ValueError: if an argument is of the wrong kind or out of range.
+    """
+    prob = checks.probability("prob", prob)
+    delay = fixed(0) if delay is None else delay
+    checks.kind("delay", delay, Delay)
+    number = checks.concrete(prob)
+    if number is not None and number == 0:
+        return delay
+
+    def sample(key, t):
+        k_never, k_delay = jax.random.split(key)
+        comes = jax.random.uniform(k_never) >= prob
+        return jnp.where(comes, delay.sample(k_delay, t), -1)
+
+    return delay._replace(sample=sample, is_fixed=False, may_never=True)
+
+
 def table(rounds: np.ndarray | Array, *, max_rounds: int | None = None) -> Delay:
     """Delays given round by round.
 
     Args:
-      rounds: (T,) integers >= 0; entry t is the delay of round t. A run must not be longer.
+      rounds: (T,) integers >= -1; entry t is the delay of round t, -1 if its answer never comes.
+        A run must not be longer.
       max_rounds: static bound on the entries, < 2^31 - 1; needed when `rounds` is traced (part of
         the data).
 
@@ -114,15 +149,16 @@ def table(rounds: np.ndarray | Array, *, max_rounds: int | None = None) -> Delay
 
     Raises:
       TypeError: if the entries are not integers, or `rounds` is traced without `max_rounds`.
-      ValueError: if `rounds` is not (T,), or an entry is negative or greater than `max_rounds`; it
+      ValueError: if `rounds` is not (T,), or an entry is below -1 or greater than `max_rounds`; it
         names the round.
     """
-    shape = np.shape(rounds)
-    checks.require(len(shape) == 1, "delay", "have shape (T,)", shape)
-    checks.require(shape[0] > 0, "delay", "have at least one entry", rounds)
-    bound = _bound(rounds, max_rounds)
-    entries = jnp.asarray(rounds, jnp.int32)
-    return Delay(lambda key, t: entries[t], bound, False, shape[0])
+    known = _known(rounds)
+    checks.require(known.ndim == 1, "delay", "have shape (T,)", known.shape)
+    checks.require(len(known) > 0, "delay", "have at least one entry", known)
+    bound = _bound(known, max_rounds, least=-1)
+    entries = jnp.asarray(known, jnp.int32)
+    may_never = isinstance(known, Tracer) or bool(np.any(known < 0))
+    return Delay(lambda key, t: entries[t], bound, False, len(known), may_never)
 
 
 def _cut(delay: Array, max_rounds: int) -> Array:
@@ -132,10 +168,15 @@ def _cut(delay: Array, max_rounds: int) -> Array:
     return jnp.minimum(whole, max_rounds)
 
 
-def _bound(rounds: Any, max_rounds: int | None) -> int:
+def _known(rounds: Any) -> Any:
+    """Returns delays as an array that nobody else can change, traced ones as they are."""
+    return rounds if isinstance(rounds, Tracer) else checks.array("delay", rounds)
+
+
+def _bound(rounds: Any, max_rounds: int | None, least: int = 0) -> int:
     """Checks delays, one or many, where they are concrete; returns a bound on them."""
     if max_rounds is not None:
-        checks.delay_bound(max_rounds)
+        max_rounds = checks.delay_bound(max_rounds)
     number = checks.concrete(rounds)
     if number is None:
         if max_rounds is None:
@@ -144,8 +185,9 @@ def _bound(rounds: Any, max_rounds: int | None) -> int:
     if not np.issubdtype(number.dtype, np.integer):
         raise TypeError(f"delay must be an integer, got {number.dtype}")
     most = 2**31 - 2 if max_rounds is None else max_rounds
-    bad = np.flatnonzero((number < 0) | (number > most))
+    bad = np.flatnonzero((number < least) | (number > most))
     if bad.size:
         where = f" in round {bad[0]}" if number.ndim else ""
-        raise ValueError(f"delay must be in 0…{most}, got {number.flat[bad[0]]}{where}")
-    return int(number.max()) if max_rounds is None else max_rounds
+        also = "-1 (never) or " if least < 0 else ""
+        raise ValueError(f"delay must be {also}in 0…{most}, got {number.flat[bad[0]]}{where}")
+    return max(int(number.max()), 0) if max_rounds is None else max_rounds

@@ -1,6 +1,8 @@
 """What `sweep`, `run` and `trace` check and bring into form before anything is traced."""
 
+import contextlib
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -12,11 +14,27 @@ from jonline import checks
 from jonline.core import Delay, Environment, Learner, PRNGKey
 from jonline.rounds import Make
 
+_OF_TRACED = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+    jax.errors.NonConcreteBooleanIndexError,
+)
 
-def check_rounds(num_rounds: Any, record_every: Any) -> int:
-    """Returns the number of windows; raises unless `record_every` divides `num_rounds`."""
-    checks.at_least("num_rounds", num_rounds, 1)
-    checks.at_least("record_every", record_every, 1)
+
+def check_compiles() -> None:
+    """Raises RuntimeError where JAX compiles nothing: a round would take half a minute there."""
+    if jax.config.values["jax_disable_jit"]:
+        raise RuntimeError(
+            "jax_disable_jit must be unset for sweep, run, trace and examples, got True; trace "
+            "shows every round without it, and jonline.step plays single rounds by hand with it"
+        )
+
+
+def check_rounds(num_rounds: Any, record_every: Any) -> tuple[int, int]:
+    """Returns both as Python ints; raises unless `record_every` divides `num_rounds`."""
+    num_rounds = checks.at_least("num_rounds", num_rounds, 1)
+    record_every = checks.at_least("record_every", record_every, 1)
     checks.require(num_rounds < 2**31, "num_rounds", "be < 2^31", num_rounds)
     if num_rounds % record_every:
         below = num_rounds // record_every * record_every
@@ -25,7 +43,7 @@ def check_rounds(num_rounds: Any, record_every: Any) -> int:
             f"num_rounds={num_rounds} is not a multiple of record_every={record_every}; "
             f"use {' or '.join(nearest)}"
         )
-    return num_rounds // record_every
+    return num_rounds, record_every
 
 
 def _on_host(name: str, value: Any) -> None:
@@ -37,32 +55,51 @@ def _on_host(name: str, value: Any) -> None:
 
 
 def check_axis(name: str, values: Any) -> np.ndarray:
-    """Returns an axis of a grid, () or (G,), in the device's precision; raises unless numbers."""
-    _on_host(f"grid axis {name!r}", values)
-    array = np.asarray(values)
-    if jnp.issubdtype(array.dtype, jnp.floating) and array.dtype.itemsize < 4:
-        array = array.astype(np.float32)
-    if array.dtype.kind not in "iuf":
-        raise TypeError(f"grid axis {name!r} must hold numbers, got {array.dtype} {values!r}")
-    if array.ndim > 1 or array.size == 0:
-        raise ValueError(
-            f"grid axis {name!r} must be a non-empty 1-D sequence, got shape {array.shape}"
+    """Returns an axis of a grid, () or (G,), as it is given; raises unless the device can have it.
+
+    These are the labels of the points; `on_device` makes of them what is computed with.
+    """
+    called = f"grid axis {name!r}"
+    _on_host(called, values)
+    array = checks.array(called, values)
+    if not checks.has_numbers(array.dtype):
+        raise TypeError(
+            f"{called} must hold numbers, got {checks.shown(values)}; for static choices, such as "
+            "text, loop over sweeps in Python"
         )
-    return _canonical(f"grid axis {name!r}", array)
+    if array.ndim > 1 or array.size == 0:
+        raise ValueError(f"{called} must be a non-empty 1-D sequence, got shape {array.shape}")
+    if array.dtype.kind not in "iu" and array.dtype.itemsize < 4:
+        array = array.astype(np.float32)  # files and frames do not know those of 16 bits
+    _of_device(called, array)
+    return array
 
 
-def _canonical(name: str, array: np.ndarray) -> np.ndarray:
-    """Returns numbers in the device's precision, which must hold them."""
+def _of_device(name: str, axis: np.ndarray) -> np.ndarray:
+    return _canonical(name, axis, np.int64 if axis.dtype.kind in "iu" else axis.dtype)
+
+
+def _canonical(name: str, array: np.ndarray, dtype: Any) -> np.ndarray:
+    """Returns numbers in the device's precision for a dtype, which must hold them."""
+    dtype = jax.dtypes.canonicalize_dtype(dtype)
     with np.errstate(over="ignore"):
-        narrow = array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
+        narrow = checks.own(array) if array.dtype == dtype else array.astype(dtype)
     checks.fits(name, array, narrow)
+    narrow.flags.writeable = False
     return narrow
 
 
+def on_device(grid: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns checked axes in the device's precision; an int is one of 32 bits, 64 under x64."""
+    return {name: _of_device(f"grid axis {name!r}", axis) for name, axis in grid.items()}
+
+
 def check_grid(grid: dict[str, Any]) -> dict[str, np.ndarray]:
-    """Returns the grid's axes, (G,) each; raises unless they are numbers of one length."""
+    """Returns the grid's axes, (G,) each, as given; raises unless numbers of one length."""
     if not isinstance(grid, dict):
         raise TypeError(f"grid must be a dict of numbers by name, got {grid!r:.100}")
+    for name in grid:
+        checks.kind("name of a grid axis", name, str)
     axes = {name: np.atleast_1d(check_axis(name, values)) for name, values in grid.items()}
     sizes = {name: len(axis) for name, axis in axes.items()}
     if len(set(sizes.values())) > 1:
@@ -82,10 +119,43 @@ def one_point(point: dict[str, Any]) -> dict[str, np.ndarray]:
     return {name: axis.reshape(1) for name, axis in axes.items()}
 
 
+@contextlib.contextmanager
+def explaining(make: Any, grid: Any, data: Any) -> Iterator[None]:
+    """Adds to JAX's errors about the value of a traced number which one it is, and what to do."""
+    try:
+        yield
+    except _OF_TRACED as error:
+        names = [name for name in grid if _needs_value(make, name, grid, data)]
+        which = ", ".join(repr(name) for name in names) or "something traced"
+        error.add_note(
+            f"the value of {which} is needed while the program is traced (by an `if` or a float(), "
+            "say), but a grid's hyperparameters, states and features are traced: use jnp.where or "
+            "jax.lax.cond; for static choices loop over sweeps in Python"
+        )
+        raise
+
+
+def _needs_value(make: Any, name: str, grid: Any, data: Any) -> bool:
+    """Returns whether `make` fails where this hyperparameter alone is traced."""
+    point = {axis: np.ravel(values)[0] for axis, values in grid.items()}
+    try:
+        jax.eval_shape(lambda value: (make(point | {name: value}, data), None)[1], point[name])
+    except _OF_TRACED:
+        return True
+    except Exception:
+        return False
+    return False
+
+
 def check_points(
     make: Make, grid: dict[str, np.ndarray], data: Any, num_rounds: int
 ) -> tuple[int, int]:
     """Calls `make` with the concrete numbers of each point, so that the factories' checks speak.
+
+    Args:
+      make, data: of the sweep.
+      grid: as `check_grid` returns it.
+      num_rounds: of a run.
 
     Returns:
       The greatest `max_rounds` of the points' delays, 0 without any, and the bytes of the first
@@ -93,22 +163,25 @@ def check_points(
 
     Raises:
       TypeError: if `make` does not return (Learner, Environment), or its delay is none.
-      ValueError: if a delay is not defined for all `num_rounds`, or its bound is out of range.
+      ValueError: if a delay is not defined for all `num_rounds`, its bound is out of range, or it
+        may never end while the learner needs every answer.
       Exception: what `make` raises, with a note that names the point.
     """
     longest = size = 0
+    numbers = on_device(grid)
     for i in range(len(next(iter(grid.values()))) if grid else 1):
-        point = {name: axis[i] for name, axis in grid.items()}
         try:
-            made = make(point, data)
+            made = make({name: axis[i] for name, axis in numbers.items()}, data)
         except Exception as error:
-            error.add_note(f"at point {i} of the grid, {as_written(point)}")
+            label = as_written({name: axis[i] for name, axis in grid.items()})
+            error.add_note(f"at point {i} of the grid, {label}")
             raise
         learner, environment = made if isinstance(made, tuple) and len(made) == 2 else (None, None)
         if not isinstance(learner, Learner) or not isinstance(environment, Environment):
             raise TypeError(f"make must return (Learner, Environment), got {made!r:.200}")
         if environment.delay is not None:
             _check_delay(environment.delay, num_rounds)
+            _check_never(learner, environment.delay)
             longest = max(longest, environment.delay.max_rounds)
         if i == 0:
             size = _size_of_state(learner)
@@ -134,10 +207,20 @@ def _check_delay(delay: Any, num_rounds: int) -> None:
         raise TypeError(
             f"delay must be a Delay or None, got {delay!r:.100}; delays.fixed(3) is one of 3 rounds"
         )
+    checks.function("delay.sample", delay.sample, "(key, t) -> int")
     checks.delay_bound(delay.max_rounds)
     covers = delay.num_rounds is None or delay.num_rounds >= num_rounds
     rule = f"cover num_rounds={num_rounds}"
     checks.require(covers, "delay", rule, f"{delay.num_rounds} entries")
+
+
+def _check_never(learner: Learner, delay: Delay) -> None:
+    reason = getattr(learner.update, "needs_every_answer", None)
+    if delay.may_never and reason:
+        raise ValueError(
+            f"delay must end in every round for this learner, got may_never=True: {reason}; "
+            "oracles.missing has answers that come without a value"
+        )
 
 
 def check_data(data: Any) -> Any:
@@ -154,13 +237,13 @@ def check_data(data: Any) -> Any:
                 f"{name} must be an array, got {type(leaf).__name__}; "
                 "jonline.data.from_arrays(x, y, num_classes) makes arrays of a table"
             )
-        array = np.asarray(leaf)
+        array = np.asarray(leaf)  # no copy yet: `_canonical` makes it
         is_float = jnp.issubdtype(array.dtype, jnp.floating)  # bfloat16 is one of kind "V"
         if array.dtype.kind not in "biu" and not is_float:
             raise TypeError(f"{name} must hold numbers, got {array.dtype}")
         if is_float:
             checks.finite(name, array)
-        return _canonical(name, array)
+        return _canonical(name, array, array.dtype)
 
     return jax.tree_util.tree_map_with_path(check, data)
 
@@ -168,6 +251,33 @@ def check_data(data: Any) -> Any:
 def _root(key: Any) -> PRNGKey:
     """Returns typed keys, shape () or (S,), from an int, an old uint32 key or typed keys."""
     _on_host("key", key)
+    root = _typed(key)
+    if not _folds_by_hash(jax.random.key_impl(root)):
+        raise TypeError(
+            "key must be of a kind whose fold_in is a hash, as jax.random.key(seed, "
+            f'impl="threefry2x32") is, got {jax.random.key_impl(root)}: the random words of its '
+            "rounds are not independent"
+        )
+    return root
+
+
+def _folds_by_hash(impl: Any) -> bool:
+    """Returns whether `fold_in` of a kind of keys mixes the key with the number.
+
+    Where it only adds it, as "unsafe_rbg" does (by XOR), two keys differ by the same after every
+    number. So any kind is judged, one's own too, by what it does and not by its name.
+    """
+    ones, twos = (jax.random.key(seed, impl=impl) for seed in (1, 2))
+    apart = []
+    for number in (0, 1):
+        one, two = (
+            np.asarray(jax.random.key_data(jax.random.fold_in(key, number))) for key in (ones, twos)
+        )
+        apart.append((one ^ two, one - two))
+    return not any(np.array_equal(*pair) for pair in zip(*apart, strict=True))
+
+
+def _typed(key: Any) -> PRNGKey:
     if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
         checks.require(0 <= key < 2**32, "key", "be in 0…2^32 - 1", key)
         root = jax.random.key(int(key))
@@ -182,7 +292,7 @@ def _root(key: Any) -> PRNGKey:
                 raise TypeError(
                     f"key must be an old uint32 key {words} or a row of them, got shape {key.shape}"
                 )
-            return jax.random.wrap_key_data(jnp.asarray(key))
+            return jax.random.wrap_key_data(jnp.array(key))
     raise TypeError(
         "key must be an int, jax.random.key(...) or an old uint32 key, got "
         f"{type(key).__name__} {key!r:.100}"
@@ -195,7 +305,7 @@ def seed_keys(key: Any, num_seeds: int) -> PRNGKey:
     if "threefry" not in str(jax.random.key_impl(root)):
         warnings.warn(
             f"keys of kind {jax.random.key_impl(root)} give bits that may depend on how many lanes "
-            "run together; threefry keys do not",
+            "run together, so that a lane is not its run; threefry keys do not",
             RuntimeWarning,
             stacklevel=3,
         )
@@ -217,7 +327,7 @@ def seed_keys(key: Any, num_seeds: int) -> PRNGKey:
 
 def one_key(key: Any, seed: int) -> PRNGKey:
     """Returns the run key of a seed, shape (1,): the one that `seed_keys` gives a sweep."""
-    checks.at_least("seed", seed, 0)
+    seed = checks.at_least("seed", seed, 0)
     checks.require(seed < 2**31, "seed", "be < 2^31", seed)
     root = _root(key)
     if root.ndim == 0:

@@ -1,4 +1,4 @@
-"""The engine: rounds in windows, for a block of lanes, as one compiled program.
+"""The engine: rounds in windows, for a block of lanes, as compiled programs.
 
 A *lane* is one run: a point of the grid with a seed. A *block* is a rectangle of seeds x points;
 all its lanes run in one program whose width is a multiple of 16, so that a lane's bits do not
@@ -7,45 +7,42 @@ and returns their sums; its bounds are traced, so a run that is whole, in pieces
 same executable with other integers.
 """
 
-import re
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.extend import core as jex
 
-from jonline import equations, program, rounds
+from jonline import program, programs, rounds
 from jonline.core import Array, ArrayTree, PRNGKey
 from jonline.program import WIDTH
 from jonline.rounds import Carry, Make, Metrics, Seen
 
 ENDLESS = 2**31 - 1
 
-# The first keeps bits: reduces and dots by XLA's own code, whatever their size. The second keeps
-# time: no copy of a buffer that is read and written in one round.
-COMPILER_OPTIONS = {
-    "xla_cpu_experimental_ynn_fusion_type": "",
-    "xla_cpu_copy_insertion_use_region_analysis": True,
-}
-
-
 __all__ = [
-    "COMPILER_OPTIONS",
     "ENDLESS",
     "WIDTH",
+    "Built",
+    "Inputs",
     "Plan",
+    "Running",
+    "Windows",
     "advance",
+    "begin",
+    "build",
     "bytes_of_a_lane",
     "bytes_of_a_round",
-    "start",
-    "trace",
+    "plain_round",
+    "stretch",
     "written_out",
 ]
 
 
 class Plan(NamedTuple):
-    """What is static in the program of a block.
+    """What is static in the programs of a block.
 
     Attributes:
       make: `(point, data) -> (learner, environment)`.
@@ -64,107 +61,229 @@ class Plan(NamedTuple):
     horizon: int
 
 
-def start(plan: Plan, data: Any, keys: PRNGKey, points: dict[str, Any]) -> Carry:
-    """Returns the carry of a block before round 0, every leaf with the lane axis last.
+class Inputs(NamedTuple):
+    """What all calls of a block read.
 
-    Args:
-      plan: static.
+    Attributes:
       data: the data set, a pytree of arrays.
       keys: (seeds,) run keys.
       points: name -> (points,); seeds x points is a multiple of `WIDTH`.
     """
-    return _start(plan, data, keys, points)
+
+    data: Any
+    keys: PRNGKey
+    points: dict[str, Any]
 
 
-def advance(
-    plan: Plan,
-    data: Any,
-    keys: PRNGKey,
-    points: dict[str, Any],
-    carry: Carry,
-    first: int,
-    last: int,
-) -> tuple[Carry, dict[str, Array]]:
+class Running(NamedTuple):
+    """A block between two calls.
+
+    Attributes:
+      inputs: what all calls read.
+      ahead: what depends on the seeds alone, a stream's permutation, say: made once.
+      carry: of all lanes, every leaf with the lane axis last.
+    """
+
+    inputs: Inputs
+    ahead: list[Array]
+    carry: Carry
+
+
+class Built(NamedTuple):
+    """The compiled programs of all blocks of a shape on a device.
+
+    Attributes:
+      start: `(inputs, 0) -> (carry, ahead)`.
+      advance: `(inputs, ahead, carry, first, last) -> (carry, windows)`.
+      out: shapes and dtypes of what `advance` returns.
+    """
+
+    start: Callable
+    advance: Callable
+    out: tuple[Carry, "Windows"]
+
+
+class Windows(NamedTuple):
+    """What a call measured, (capacity, lanes) each, of which the first rows are filled.
+
+    Attributes:
+      sums: metrics, summed over each window: int32 for integers and booleans, else floating.
+      overflown: for each of the whole ones, whether a sum passed the ends of int32.
+      bad: numbers in the state that are not finite at the end of each window, int32.
+    """
+
+    sums: dict[str, Array]
+    overflown: dict[str, Array]
+    bad: Array
+
+
+def build(plan: Plan, inputs: Inputs) -> Built:
+    """Compiles what blocks like that of `inputs` need, on the device that holds these.
+
+    Raises:
+      TypeError: if a round has effects, such as printing; or what `make` and `metrics` raise.
+    """
+    staged = program.stage(_begin(plan), _measured(plan), *inputs)
+    programs.check_effects(staged.stages.effects)
+    start = _compiled_start(plan, staged, inputs)
+    measured = jax.tree.unflatten(staged.stages.out_tree, staged.stages.outs)[1]
+    rows = (plan.capacity, plan.num_points * len(inputs.keys))
+    sums = {name: jax.ShapeDtypeStruct(rows, var.aval.dtype) for name, var in measured.items()}
+    whole = {name: jax.ShapeDtypeStruct(rows, bool) for name in sums if _is_whole(sums[name])}
+    row: Any = sums, whole, jax.ShapeDtypeStruct(rows, jnp.int32)
+    out = start.out[0], Windows(*row)
+    advance = programs.compiled(
+        lambda *args: _advance(plan, staged.stages, *args),
+        inputs, start.out[1], start.out[0], np.int32(0), np.int32(0),
+        donate=(2,),
+        origin=_origin("advance", plan, staged, out),
+    )  # fmt: skip
+    return Built(start.call, advance.call, out)
+
+
+def _compiled_start(plan: Plan, staged: program.Staged, inputs: Inputs) -> programs.Program:
+    num_seeds, num_lanes = len(inputs.keys), plan.num_points * len(inputs.keys)
+    ahead = [
+        jax.ShapeDtypeStruct((num_seeds, *var.aval.shape), var.aval.dtype)
+        for var in staged.stages.seed.gives
+    ]
+    carry = jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct((*leaf.shape, num_lanes), leaf.dtype), staged.carry
+    )
+    return programs.compiled(
+        lambda *args: _start(plan, staged, *args),
+        inputs, np.int32(0),
+        origin=_origin("start", plan, staged, (carry, ahead)),
+    )  # fmt: skip
+
+
+def _origin(name: str, plan: Plan, staged: program.Staged, out: Any) -> programs.Origin:
+    numbers = plan._replace(make=None, metrics=None)
+    return programs.Origin(name, (staged.stages.equations, staged.begin), numbers, out)
+
+
+def begin(built: Built, inputs: Inputs) -> Running:
+    """Returns a block before round 0."""
+    carry, ahead = built.start(inputs, np.int32(0))
+    return Running(inputs, ahead, carry)
+
+
+def advance(built: Built, block: Running, first: int, last: int) -> tuple[Running, Windows]:
     """Plays windows first…last-1 of a block.
 
     Args:
-      plan: static.
-      data, keys, points: as for `start`.
-      carry: from `start` or an earlier call; its memory is given away.
+      built: from `build`, for blocks of its shape on its device.
+      block: from `begin` or an earlier call; the memory of its carry is given away.
       first, last: window numbers, last - first <= plan.capacity.
 
     Returns:
-      The carry after window last-1, and the sums over each window, (capacity, lanes) each, of which
-      the first last - first rows are filled: int32 for integers and booleans, else floating. The
-      entry "" counts the non-finite numbers in the state at the end of each window.
+      The block after window last-1, and what it measured, in the first last - first rows.
     """
-    return _advance(plan, data, keys, points, carry, jnp.int32(first), jnp.int32(last))
+    carry, windows = built.advance(*block, np.int32(first), np.int32(last))
+    return block._replace(carry=carry), windows
 
 
-def trace(
-    plan: Plan, length: int, data: Any, keys: PRNGKey, points: dict[str, Any], first: int
-) -> Seen:
-    """Plays rounds 0…first-1 unseen and returns all of the next `length` rounds.
+def stretch(
+    plan: Plan, inputs: Inputs, first: int, last: int, length: int
+) -> Iterator[tuple[int, Carry, Seen]]:
+    """Plays rounds 0…first-1 unseen; yields rounds first…last-1, `length` at a time.
+
+    Effects of a round, such as printing, are left out.
 
     Args:
-      plan: static.
-      length: rounds to return, static.
-      data, keys, points: as for `start`.
-      first: 0-based number of the first round to return.
+      plan, inputs: as for `begin`.
+      first, last: 0-based rounds.
+      length: static.
 
-    Returns:
-      What happened, leading axis `length`, last axis lanes.
+    Yields:
+      The number of the first of the rounds, what the lanes carried before it, and what happened in
+      all of them: leading axis rounds, last axis lanes.
     """
-    carry = start(plan, data, keys, points)
-    return _trace(plan, length, data, keys, points, carry, jnp.int32(first))
+    staged = program.stage(_begin(plan), _seen(plan), *inputs)
+    carry, ahead = _compiled_start(plan, staged, inputs).call(inputs, np.int32(0))
+    args = inputs, ahead, carry, np.int32(0), np.int32(0), np.int32(0)
+    call = programs.compiled(lambda *args: _stretch(plan, staged.stages, length, *args), *args).call
+    after = 0
+    for here in range(first, last, length):
+        until = min(here + length, last)
+        bounds = np.int32(after), np.int32(here), np.int32(until)
+        before, carry, seen = call(inputs, ahead, carry, *bounds)
+        yield here, before, jax.tree.map(lambda leaf, n=until - here: leaf[:n], seen)
+        after = until
 
 
-@partial(jax.jit, static_argnums=0, compiler_options=COMPILER_OPTIONS)
-def _start(plan, data, keys, points):
-    points = {name: jnp.tile(axis, len(keys)) for name, axis in points.items()}
-    of_lanes = jax.vmap(_begin(plan), (None, 0, 0), out_axes=-1)
-    return of_lanes(data, jnp.repeat(keys, plan.num_points), points)
+def plain_round(plan: Plan, inputs: Inputs) -> Callable[[int, Carry], None] | None:
+    """Returns a function `(t, carry)` that has the effects of round t of lane 0, None without any.
+
+    `carry` is that of all lanes before the round.
+    """
+    data, (key, point) = inputs.data, _first_lane(inputs)
+
+    def one(t, carry):
+        return rounds.play(plan.make(point, data), plan.metrics, key, t, carry)
+
+    carry = jax.eval_shape(_begin(plan), data, key, point)
+    if not jax.make_jaxpr(one)(jax.ShapeDtypeStruct((), jnp.int32), carry).effects:
+        return None
+    of_lane = jax.jit(lambda t, carry: one(t, jax.tree.map(lambda leaf: leaf[..., 0], carry)))
+
+    def play(t: int, carry: Carry) -> None:
+        jax.block_until_ready(of_lane(np.int32(t), carry))
+        jax.effects_barrier()
+
+    return play
 
 
-@partial(jax.jit, static_argnums=0, donate_argnums=4, compiler_options=COMPILER_OPTIONS)
-def _advance(plan, data, keys, points, carry, first, last):
-    def one_round(data, key, t, point, carry):
-        new, measured, _ = rounds.play(plan.make(point, data), plan.metrics, key, t, carry)
-        return new, _summands(measured)
+def _start(plan, staged, inputs, zero):
+    data, keys, points = inputs
+    tiled = {name: jnp.tile(axis, len(keys)) for name, axis in points.items()}
 
-    prepared = program.prepare(_begin(plan), one_round, data, keys, points, carry, first)
+    def of_lane(data, key, point):
+        leaves = jex.jaxpr_as_fun(staged.begin)(*jax.tree.leaves((data, key, point)))
+        return jax.tree.unflatten(jax.tree.structure(staged.carry), leaves)
+
+    of_lanes = jax.vmap(of_lane, (None, 0, 0), out_axes=-1)
+    carry = of_lanes(data, jnp.repeat(keys, plan.num_points), tiled)
+    return carry, program.ahead(staged.stages, data, keys, zero)
+
+
+def _advance(plan, staged, inputs, ahead, carry, first, last):
+    prepared = program.prepare(
+        staged, ahead, inputs.data, inputs.keys, inputs.points, plan.num_points, first
+    )
     zeros = program.zeros(prepared)
-    no_loss = {
-        name: zero for name, zero in zeros.items() if jnp.issubdtype(zero.dtype, jnp.floating)
-    }
+    start = _Sums(
+        zeros,
+        {name: zero for name, zero in zeros.items() if jnp.issubdtype(zero.dtype, jnp.floating)},
+        {name: zero for name, zero in zeros.items() if _is_whole(zero)},
+    )
 
     def one(t, value, drawn):
-        carry, sums, lost = value
+        carry, sums = value
         carry, new = program.play(prepared, drawn, t, carry)
-        return carry, *_add(sums, lost, new)
+        return carry, _add(sums, new)
 
     def window(w, value):
         carry, buffer = value
-        begin, every = w * plan.record_every, plan.record_every
-        value = (carry, zeros, no_loss)
-        carry, sums, _ = program.loop(prepared, begin, begin + every, one, value, every)
-        bad = {"": _count_non_finite(program.widen(prepared, carry))}
-        return carry, _put(buffer, sums | bad, w - first)
+        first_round, every = w * plan.record_every, plan.record_every
+        value = carry, start
+        carry, sums = program.loop(prepared, first_round, first_round + every, one, value, every)
+        overflown = {name: signs < 0 for name, signs in sums.overflown.items()}
+        bad = _count_non_finite(program.widen(prepared, carry))
+        return carry, _put(buffer, Windows(sums.total, overflown, bad), w - first)
 
-    buffer = _room(zeros | {"": _count_non_finite(carry)}, plan.capacity)
-    value = (program.narrow(prepared, carry), buffer)
+    row = Windows(
+        zeros, {name: zeros[name] < 0 for name in start.overflown}, _count_non_finite(carry)
+    )
+    value = (program.narrow(prepared, carry), _room(row, plan.capacity))
     carry, buffer = jax.lax.fori_loop(first, last, window, value)
     return program.widen(prepared, carry), buffer
 
 
-@partial(jax.jit, static_argnums=(0, 1), compiler_options=COMPILER_OPTIONS)
-def _trace(plan, length, data, keys, points, carry, first):
-    def one_round(data, key, t, point, carry):
-        new, _, seen = rounds.play(plan.make(point, data), plan.metrics, key, t, carry)
-        return new, seen
-
-    prepared = program.prepare(_begin(plan), one_round, data, keys, points, carry, first)
-    zeros = program.zeros(prepared)
+def _stretch(plan, staged, length, inputs, ahead, carry, after, first, last):
+    prepared = program.prepare(
+        staged, ahead, inputs.data, inputs.keys, inputs.points, plan.num_points, after
+    )
 
     def unseen(t, carry, drawn):
         return program.play(prepared, drawn, t, carry)[0]
@@ -175,59 +294,92 @@ def _trace(plan, length, data, keys, points, carry, first):
         return carry, _put(buffer, row, t - first)
 
     carry = program.narrow(prepared, carry)
-    carry = program.loop(prepared, 0, first, unseen, carry, program.CHUNK)
-    value = (carry, _room(zeros, length))
-    return program.loop(prepared, first, first + length, seen, value, length)[1]
+    before = program.loop(prepared, after, first, unseen, carry, program.CHUNK)
+    value = (before, _room(program.zeros(prepared), length))
+    carry, buffer = program.loop(prepared, first, last, seen, value, length)
+    return program.widen(prepared, before), program.widen(prepared, carry), buffer
 
 
-def bytes_of_a_round(plan: Plan, data: Any, keys: PRNGKey, points: dict[str, Any]) -> int:
-    """Returns how many bytes `trace` needs for each round that it returns; plays nothing.
-
-    Args:
-      plan, data, keys, points: as for `start`.
-    """
+def bytes_of_a_round(plan: Plan, inputs: Inputs) -> int:
+    """Returns how many bytes a lane needs for each round that `stretch` yields; plays nothing."""
 
     def one(data, key, point):
         carry = _begin(plan)(data, key, point)
-        made = plan.make(point, data)
-        return rounds.play(made, plan.metrics, key, jnp.int32(0), carry)[2]
+        return rounds.play(plan.make(point, data), plan.metrics, key, jnp.int32(0), carry)[2]
 
-    seen = jax.eval_shape(one, data, *_first_lane(keys, points))
-    return _bytes(seen) * plan.num_points * len(keys)
+    return _bytes(jax.eval_shape(one, inputs.data, *_first_lane(inputs)))
 
 
-def bytes_of_a_lane(plan: Plan, data: Any, keys: PRNGKey, points: dict[str, Any]) -> int:
-    """Returns the bytes that one lane carries from round to round; plays nothing.
-
-    Args:
-      plan, data, keys, points: as for `start`.
-    """
-    return _bytes(jax.eval_shape(_begin(plan), data, *_first_lane(keys, points)))
+def bytes_of_a_lane(plan: Plan, inputs: Inputs) -> int:
+    """Returns the bytes that one lane carries from round to round; plays nothing."""
+    return _bytes(jax.eval_shape(_begin(plan), inputs.data, *_first_lane(inputs)))
 
 
-def written_out(
-    plan: Plan, data: Any, keys: PRNGKey, points: dict[str, Any]
-) -> tuple[str, list[Any]]:
-    """Returns the equations of a run as text, and the constants in them; plays nothing.
+def written_out(plan: Plan, inputs: Inputs) -> str:
+    """Returns a digest of what a run is, whatever its block: of its first round, lowered.
 
-    What `make` and `metrics` close over is in one or the other.
+    What `make` and `metrics` close over is in it. Plays nothing.
 
-    Args:
-      plan, data, keys, points: as for `start`.
+    Raises:
+      ValueError: if the round calls functions of the host, which nothing tells apart.
     """
 
     def one(data, key, point, t):
         carry = _begin(plan)(data, key, point)
-        made = plan.make(point, data)
-        return carry, rounds.play(made, plan.metrics, key, t, carry)[:2]
+        return carry, rounds.play(plan.make(point, data), plan.metrics, key, t, carry)[:2]
 
-    closed = equations.inlined(one, data, *_first_lane(keys, points), jnp.int32(0))
-    text = re.sub(r"0x[0-9a-f]+", "", str(closed.jaxpr))  # places in memory
-    return text, list(closed.consts)
+    traced = jax.jit(one).trace(inputs.data, *_first_lane(inputs), np.int32(0))
+    return programs.text_of(traced)
 
 
-def _first_lane(keys: PRNGKey, points: dict[str, Any]) -> tuple[PRNGKey, dict[str, Any]]:
-    return keys[0], {name: axis[0] for name, axis in points.items()}
+def _measured(plan: Plan) -> Callable:
+    def one_round(data, key, t, point, carry):
+        new, measured, _ = rounds.play(plan.make(point, data), plan.metrics, key, t, carry)
+        return new, _summands(measured)
+
+    return one_round
+
+
+def _seen(plan: Plan) -> Callable:
+    def one_round(data, key, t, point, carry):
+        new, _, seen = rounds.play(plan.make(point, data), plan.metrics, key, t, carry)
+        return new, seen
+
+    return one_round
+
+
+def _first_lane(inputs: Inputs) -> tuple[PRNGKey, dict[str, Any]]:
+    return inputs.keys[0], {name: axis[0] for name, axis in inputs.points.items()}
+
+
+class _Sums(NamedTuple):
+    """Sums over a window so far.
+
+    Attributes:
+      total: of all metrics.
+      lost: what rounding took from the floating ones (Kahan).
+      overflown: negative where a sum of whole numbers has passed the ends of int32.
+    """
+
+    total: dict[str, Array]
+    lost: dict[str, Array]
+    overflown: dict[str, Array]
+
+
+def _add(sums: _Sums, new: dict[str, Array]) -> _Sums:
+    total, lost, overflown = {}, {}, {}
+    for name, value in new.items():
+        before = sums.total[name]
+        if name in sums.lost:
+            value = value - sums.lost[name]
+            total[name] = before + value
+            rest = (total[name] - before) - value
+            lost[name] = jnp.where(jnp.isfinite(total[name]), rest, 0.0)  # inf stays inf
+        else:
+            total[name] = before + value
+            signs = (before ^ total[name]) & (value ^ total[name])
+            overflown[name] = sums.overflown[name] | signs
+    return _Sums(total, lost, overflown)
 
 
 def _bytes(tree: ArrayTree) -> int:
@@ -245,13 +397,6 @@ def _room(row: ArrayTree, size: int) -> ArrayTree:
 def _put(buffer: ArrayTree, row: ArrayTree, i: Array) -> ArrayTree:
     put = jax.lax.dynamic_update_index_in_dim
     return jax.tree.map(lambda rows, leaf: put(rows, leaf, i, 0), buffer, row)
-
-
-def _add(sums: dict, lost: dict, new: dict) -> tuple[dict, dict]:
-    """Adds `new` to the sums; `lost` holds what rounding took from the floating ones (Kahan)."""
-    put = {name: value - lost[name] if name in lost else value for name, value in new.items()}
-    after = {name: sums[name] + value for name, value in put.items()}
-    return after, {name: (after[name] - sums[name]) - put[name] for name in lost}
 
 
 def _summands(measured: Any) -> dict[str, Array]:
@@ -275,6 +420,10 @@ def _summand(name: Any, value: Any) -> Array:
             f"metric {name!r} must fit into int32, got {value.dtype}; cast it to int32 or float"
         )
     return value.astype(jnp.int32)
+
+
+def _is_whole(value: Any) -> bool:
+    return value.dtype == jnp.int32
 
 
 def _count_non_finite(carry: Carry) -> Array:

@@ -1,5 +1,6 @@
 """The host loop of a sweep: it plays the blocks on the local devices and collects their sums."""
 
+import functools
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,8 +13,9 @@ import numpy as np
 
 from jonline import checkpoint, checks, engine, processes
 from jonline.blocks import Block, cut, rounded_up, shape
-from jonline.board import Played, note_bad, of_all_processes, resume, save
+from jonline.board import Played, note_bad, of_all_processes, place, resume, save
 from jonline.engine import WIDTH
+from jonline.folder import Folder
 from jonline.rounds import Make, Metrics
 
 CAPACITY = 256  # most windows of a call; fixed, so that another number of rounds compiles nothing
@@ -60,7 +62,7 @@ def play(
     devices: Sequence[Any] | None = None,
     windows_per_call: int | None = None,
     progress: bool | None = None,
-    folder: Callable[[Callable[[], tuple[int, int]]], checkpoint.Folder] | None = None,
+    folder: Callable[[Callable[[], tuple[int, int]]], Folder] | None = None,
 ) -> Played:
     """Plays all blocks of a sweep; each device takes the next block when it is done with one.
 
@@ -95,7 +97,8 @@ def play(
     waiting, lock, stop = iter(todo), threading.Lock(), threading.Event()
 
     with _bar(progress, len(todo) * job.num_windows) as tick:
-        board = _board(job, blocks[0], devices[0])
+        build = functools.cache(lambda device: _build(job, blocks[0], device))
+        board = _board(job, build(devices[0]).out)
         tick(0)
 
         def work(device: Any) -> None:
@@ -104,8 +107,10 @@ def play(
                     number, mine = next(waiting, (0, None))
                 if mine is None:
                     return
-                keep = None if kept is None else (kept, number)
-                for count in _play_block(job, mine, device, board, windows_per_call, keep):
+                keep = None if kept is None else place(kept, number, mine, job.grid, job.keys)
+                for count in _play_block(
+                    job, build(device), mine, device, board, windows_per_call, keep
+                ):
                     with lock:
                         tick(count)
                     if stop.is_set():
@@ -140,9 +145,8 @@ def check_stretch(num_rounds: int, size: int) -> None:
     """Raises ValueError if a trace of rounds of `size` bytes would need more than MAX_HISTORY."""
     if num_rounds * size > MAX_HISTORY:
         raise ValueError(
-            f"the trace would need {num_rounds * size} bytes ({num_rounds} rounds x {size} for "
-            f"{WIDTH} lanes), more than {MAX_HISTORY}; use a stretch of at most "
-            f"{MAX_HISTORY // size} rounds"
+            f"the trace would need {num_rounds * size} bytes ({num_rounds} rounds x {size}), more "
+            f"than {MAX_HISTORY}; use a stretch of at most {MAX_HISTORY // size} rounds"
         )
 
 
@@ -163,35 +167,39 @@ def _with_settings_of_here(work: Callable[[Any], None]) -> Callable[[Any], None]
 
 def _play_block(
     job: Job,
+    built: engine.Built,
     block: Block,
     device: Any,
     board: Played,
     windows_per_call: int | None,
-    keep: tuple[checkpoint.Folder, int] | None,
+    keep: checkpoint.Place | None,
 ) -> Iterator[int]:
     """Plays one block into the board; yields the number of windows after each call."""
-    plan, inputs, carry = _begin(job, block, device)
+    running = engine.begin(built, _inputs(job, block, device))
     first, count = 0, windows_per_call or 1
     if keep is not None:
-        first, carry = resume(keep, block, board, job.grid, job.record_every, carry, device)
+        carry = running.carry
+        first, carry = resume(keep, block, board, carry, job.num_windows, device)
+        running = running._replace(carry=carry)
         yield first
     saved_at = time.monotonic()
     while first < job.num_windows:
         last = min(first + count, job.num_windows)
         begin = time.perf_counter()
-        carry, sums = engine.advance(plan, *inputs, carry, first, last)
-        for name, rows in sums.items():
-            mine = block.runs(np.asarray(rows)[: last - first])
-            if name:
-                board.records[name][*block.where, first:last] = mine
-            bad = ~np.isfinite(mine) if name else mine > 0
-            note_bad(board, block, job.grid, job.record_every, name or "state", first, bad)
+        running, windows = engine.advance(built, running, first, last)
+        rows = jax.tree.map(lambda rows, n=last - first: np.asarray(rows)[:n], windows)
+        of_runs = jax.tree.map(block.runs, rows)
+        _check_sums(job, block, first, of_runs.overflown)
+        note_bad(board, block, "state", first, of_runs.bad > 0)
+        for name, sums in of_runs.sums.items():
+            board.records[name][*block.where, first:last] = sums
+            note_bad(board, block, name, first, ~np.isfinite(sums))
         if windows_per_call is None:
             seconds = (time.perf_counter() - begin) / (last - first)
             count = int(np.clip(_CALL_SECONDS / max(seconds, 1e-9), 1, CAPACITY))
         due = last == job.num_windows
-        if keep is not None and (due or time.monotonic() - saved_at >= keep[0].seconds):
-            save(keep, block, board, carry, last)
+        if keep is not None and (due or time.monotonic() - saved_at >= keep.folder.seconds):
+            save(keep, block, board, running.carry, last)
             saved_at = time.monotonic()
         yield last - first
         first = last
@@ -199,36 +207,46 @@ def _play_block(
     def store(all_runs: np.ndarray, leaf: Any) -> None:
         all_runs[block.where] = block.runs(leaf)
 
-    store(board.undelivered, carry.num_pending)
-    jax.tree.map(store, board.states, carry.state)
+    store(board.undelivered, running.carry.num_pending)
+    jax.tree.map(store, board.states, running.carry.state)
 
 
-def _begin(job: Job, block: Block, device: Any) -> tuple[engine.Plan, tuple[Any, Any, Any], Any]:
-    """Returns plan, inputs and first carry of a block, all held by the device."""
-    plan, inputs = job.plan(block.sides[1]), _inputs(job, block, device)
-    return plan, inputs, jax.device_put(engine.start(plan, *inputs), device)
+def _check_sums(job: Job, block: Block, first: int, overflown: dict[str, np.ndarray]) -> None:
+    """Raises ValueError if a sum of whole numbers has passed the ends of int32."""
+    for name, past in overflown.items():
+        for point, seed, window in np.argwhere(past):
+            begin = (first + int(window)) * job.record_every
+            raise ValueError(
+                f"metric {name!r} must sum to less than 2^31 within a window, but passes it in "
+                f"rounds {begin} to {begin + job.record_every - 1} at point {block.point + point}, "
+                f"seed {block.seed + seed}; use a smaller record_every, or return a float"
+            )
 
 
-def _inputs(job: Job, block: Block, device: Any) -> tuple[Any, Any, Any]:
-    """The block's (data, keys, points) on the device; padding repeats the last seed and point."""
+def _build(job: Job, block: Block, device: Any) -> engine.Built:
+    return engine.build(job.plan(block.sides[1]), _inputs(job, block, device))
+
+
+def _inputs(job: Job, block: Block, device: Any) -> engine.Inputs:
+    """The block's inputs on the device; padding repeats the last seed and point."""
     seeds = block.seed + np.minimum(np.arange(block.sides[0]), block.seeds - 1)
     points = block.point + np.minimum(np.arange(block.sides[1]), block.points - 1)
     mine = {name: axis[points] for name, axis in job.grid.items()}
-    return job.data_on(device), *jax.device_put((job.keys[seeds], mine), device)
+    keys, mine = jax.device_put((job.keys[seeds], mine), device)
+    return engine.Inputs(job.data_on(device), keys, mine)
 
 
-def _board(job: Job, block: Block, device: Any) -> Played:
-    """Compiles the program and returns host memory for the results of all blocks."""
-    plan, inputs, carry = _begin(job, block, device)
-    carry, sums = engine.advance(plan, *inputs, carry, 0, 0)
+def _board(job: Job, out: tuple[Any, engine.Windows]) -> Played:
+    """Returns host memory for the results of all blocks; `out` is what a call returns."""
+    carry, windows = out
     runs = (job.num_points, len(job.keys))
-    check_history(*runs, job.num_windows, len(sums) - 1)
+    check_history(*runs, job.num_windows, len(windows.sums))
 
     def room(leaf: Any) -> np.ndarray:
         return np.zeros((*runs, *leaf.shape[:-1]), leaf.dtype)
 
     records = {
-        name: np.zeros((*runs, job.num_windows), rows.dtype) for name, rows in sums.items() if name
+        name: np.zeros((*runs, job.num_windows), rows.dtype) for name, rows in windows.sums.items()
     }
     return Played(records, jax.tree.map(room, carry.state), room(carry.num_pending), {})
 
@@ -241,7 +259,7 @@ def _most_lanes(job: Job, devices: Sequence[Any]) -> int:
         held = min(_CPU_LANES, _CPU_CACHE // max(job.state_bytes, 1))
     else:
         inputs = _inputs(job, Block(0, 0, 1, 1, (1, WIDTH)), devices[0])
-        lane = engine.bytes_of_a_lane(job.plan(WIDTH), *inputs)
+        lane = engine.bytes_of_a_lane(job.plan(WIDTH), inputs)
         stats = devices[0].memory_stats() or {}
         held = stats.get("bytes_limit", 1 << 32) // (_COPIES * (lane + 4 * CAPACITY))
     return max(min(share, held // WIDTH * WIDTH), WIDTH)

@@ -16,6 +16,8 @@ from jonline import checks, kernels
 from jonline.core import Array, ArrayTree
 from jonline.kernels import Kernel
 
+_MOST = 2**31 - 1
+
 
 class Hypothesis(NamedTuple):
     """A model of the score f as pure functions.
@@ -50,7 +52,7 @@ def linear(num_features: int) -> Hypothesis:
     Raises:
       TypeError, ValueError: if `num_features` is no Python int >= 1.
     """
-    checks.at_least("num_features", num_features, 1)
+    num_features = checks.at_least("num_features", num_features, 1, _MOST)
 
     def init():
         return jnp.zeros(num_features)
@@ -114,10 +116,10 @@ def kernel(k: Kernel, budget: int, num_features: int, *, keep_norm: bool = True)
 
     Source: arXiv:2512.19550, section 6, with the truncation of Kivinen, Smola and Williamson 2004.
     """
-    checks.at_least("budget", budget, 1)
-    checks.at_least("num_features", num_features, 1)
-    if not callable(k):
-        raise TypeError(f"k must be a function (x, z) -> scalar, got {k!r:.100}")
+    budget = checks.at_least("budget", budget, 1, _MOST)
+    num_features = checks.at_least("num_features", num_features, 1, _MOST)
+    keep_norm = checks.flag("keep_norm", keep_norm)
+    checks.function("k", k, "(x, z) -> scalar")
 
     def between(x, z):
         _check_features(x, num_features)
@@ -224,10 +226,11 @@ def polynomial(
 
     Source: arXiv:2512.19550, section 6, as `kernel`; features by the multinomial theorem.
     """
-    checks.at_least("num_features", num_features, 1)
-    kernels.polynomial(degree, offset=offset)  # its checks
+    num_features = checks.at_least("num_features", num_features, 1, _MOST)
+    degree = checks.at_least("degree", degree, 1)
+    offset = checks.non_negative("offset", offset)
     if budget is not None:
-        checks.at_least("budget", budget, 1)
+        budget = checks.at_least("budget", budget, 1, _MOST)
     flat = linear(kernels.num_monomials(num_features, degree))
 
     def phi(x):

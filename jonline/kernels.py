@@ -14,11 +14,14 @@ import numpy as np
 from jonline import checks
 from jonline.core import Array
 
+_MOST = 10**7  # monomials
+
 Kernel: TypeAlias = Callable[[Array, Array], Array]
 
 
 def linear(x: Array, z: Array) -> Array:
     """Returns <x, z>."""
+    checks.elementwise(x=x, z=z)
     return jnp.sum(x * z)
 
 
@@ -32,8 +35,8 @@ def polynomial(degree: int, *, offset: float | Array = 1.0) -> Kernel:
     Raises:
       TypeError, ValueError: if an argument is out of range.
     """
-    checks.at_least("degree", degree, 1)
-    checks.non_negative("offset", offset)
+    degree = checks.at_least("degree", degree, 1)
+    offset = checks.non_negative("offset", offset)
     return lambda x, z: (offset + jnp.sum(x * z)) ** degree
 
 
@@ -46,13 +49,20 @@ def gaussian(width: float | Array) -> Kernel:
     Raises:
       ValueError: if `width` is out of range.
     """
-    checks.positive("width", width)
+    width = checks.positive("width", width)
     return lambda x, z: jnp.exp(-0.5 * jnp.sum(((x - z) / width) ** 2))
 
 
 def num_monomials(num_features: int, degree: int) -> int:
     """Returns how many monomials of a degree up to `degree` there are: C(n + p, p)."""
-    return math.comb(num_features + degree, degree)
+    num_features = checks.at_least("num_features", num_features, 1)
+    degree = checks.at_least("degree", degree, 1)
+    # term by term, since the whole can be too long to be worked out
+    count = 1
+    for i in range(1, min(num_features, degree) + 1):
+        count = count * (max(num_features, degree) + i) // i
+        checks.require(count <= _MOST, "C(n + degree, degree)", f"be <= {_MOST}", "more")
+    return count
 
 
 def monomials(x: Array, degree: int, *, offset: float | Array = 1.0) -> Array:
@@ -69,7 +79,9 @@ def monomials(x: Array, degree: int, *, offset: float | Array = 1.0) -> Array:
     Returns:
       (C(n + p, p),) features.
     """
-    checks.at_least("degree", degree, 1)
+    checks.vector("x", x)
+    num_monomials(max(len(x), 1), degree)  # its checks
+    degree, offset = int(degree), checks.non_negative("offset", offset)
     x = jnp.asarray(x, jnp.promote_types(x.dtype, jnp.zeros(()).dtype))
     u = jnp.concatenate([jnp.sqrt(jnp.asarray(offset, x.dtype))[None], x])
     num = u.shape[0]
@@ -85,4 +97,5 @@ def _weights(num: int, degree: int) -> np.ndarray:
     """sqrt(p! / prod_i a_i!) in the order of `monomials`."""
     orders = itertools.combinations_with_replacement(range(num), degree)
     counts = (np.bincount(factors, minlength=num) for factors in orders)
-    return np.sqrt([math.factorial(degree) / np.prod([*map(math.factorial, a)]) for a in counts])
+    whole = math.factorial(degree)
+    return np.sqrt([whole / math.prod(math.factorial(int(i)) for i in a) for a in counts])

@@ -9,6 +9,7 @@ Symbols: f(x) the score, theta the thresholds (K-1,), y the label in 1…K.
 
 import jax.numpy as jnp
 
+from jonline import checks
 from jonline.core import Array, Example, Feedback, Prediction, State
 
 
@@ -30,6 +31,8 @@ def interval_absolute_loss(score: Array, thresholds: Array, low: Array, high: Ar
 
     Source: arXiv:2512.19550, eq. (5), with theta_K = +inf.
     """
+    checks.vector("thresholds", thresholds)
+    checks.elementwise(score=score, thresholds=thresholds, low=low, high=high)
     index = jnp.arange(1, thresholds.shape[0] + 1, dtype=jnp.int32)
     below = score < thresholds  # a score that is NaN is below none, as the greedy label has it
     wrong = ((index < low) & below) | ((index >= high) & ~below)
@@ -38,12 +41,15 @@ def interval_absolute_loss(score: Array, thresholds: Array, low: Array, high: Ar
 
 def label_error(label: Array, y: Array) -> Array:
     """Returns |label - y|, int32."""
-    return jnp.abs(label - y).astype(jnp.int32)
+    checks.elementwise(label=label, y=y)
+    wide = jnp.result_type(label, y, jnp.int32)  # of 8 bits, a difference can wrap
+    return jnp.abs(jnp.asarray(label, wide) - jnp.asarray(y, wide)).astype(jnp.int32)
 
 
 def zero_one(output: Array, y: Array) -> Array:
     """Returns 1 where the output is not the true label, else 0; int32."""
-    return (output != y).astype(jnp.int32)
+    checks.elementwise(output=output, y=y)
+    return jnp.not_equal(output, y).astype(jnp.int32)
 
 
 def violations(thresholds: Array) -> Array:
@@ -51,6 +57,7 @@ def violations(thresholds: Array) -> Array:
 
     #{i <= K-2: theta_i > theta_{i+1}}. Source: arXiv:2512.19550, section 7.3.
     """
+    checks.vector("thresholds", thresholds)
     return jnp.sum(thresholds[:-1] > thresholds[1:], dtype=jnp.int32)
 
 
@@ -59,6 +66,7 @@ def largest_gap(thresholds: Array) -> Array:
 
     max_i [theta_i - theta_{i+1}]_+, on the scale of the score.
     """
+    checks.vector("thresholds", thresholds)
     return jnp.max(thresholds[:-1] - thresholds[1:], initial=0.0)
 
 
@@ -72,15 +80,19 @@ def ordinal(
       greedy_error: |greedy - y|, int32; the output stands for greedy where a learner has none.
       output_error: |output - y|, int32; it differs from the loss by the exploration.
       violations: neighbouring thresholds out of order, int32.
-      largest_gap: by how much at most, float.
+      largest_gap: by how much at most, float; NaN, which a run reports, where y is not in 1…K.
       zero_one: output != y, int32.
     """
     del feedback
+    checks.fields("example", example, "y")
+    checks.fields("prediction", prediction, "output", "score")
+    checks.fields("state", state, "thresholds")
+    is_label = (example.y >= 1) & (example.y <= state.thresholds.shape[0] + 1)
     return {
         "loss": absolute_loss(prediction.score, state.thresholds, example.y),
         "greedy_error": label_error(getattr(prediction, "greedy", prediction.output), example.y),
         "output_error": label_error(prediction.output, example.y),
         "violations": violations(state.thresholds),
-        "largest_gap": largest_gap(state.thresholds),
+        "largest_gap": jnp.where(is_label, largest_gap(state.thresholds), jnp.nan),
         "zero_one": zero_one(prediction.output, example.y),
     }

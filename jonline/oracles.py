@@ -1,7 +1,8 @@
 """Feedback oracles: pure functions `(label, prediction, key) -> feedback`.
 
 An oracle reads `prediction.output` (and `prediction.ask` where a learner may stay silent) and
-nothing else of the prediction. One that answers "nothing" zeroes the value.
+nothing else of the prediction. One that answers "nothing" says so by `observed`, False, and zeroes
+the value.
 """
 
 from collections.abc import Callable
@@ -9,9 +10,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jonline import checks
-from jonline.core import Array, Oracle, PRNGKey
+from jonline.core import Array, ArrayTree, Feedback, Oracle, PRNGKey
+
+ALWAYS: Any = np.True_  # a constant, so a run without missing answers is compiled without them
 
 
 class Label(NamedTuple):
@@ -27,28 +31,52 @@ class Label(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """A set of consecutive labels low…high, both int32 (); without noise the true one is in it."""
+    """A set of consecutive labels; without noise the true one is in it.
+
+    Attributes:
+      low, high: its ends, int32 (); 0 where `observed` is False.
+      observed: bool (), as in `Label`.
+    """
 
     low: Array
     high: Array
+    observed: Array = ALWAYS
 
 
 class Directional(NamedTuple):
-    """Whether the true label lies above the one that was played: above = (output < y), bool ()."""
+    """Whether the true label lies above the one that was played.
+
+    Attributes:
+      above: (output < y), bool (); False where `observed` is.
+      observed: bool (), as in `Label`.
+    """
 
     above: Array
+    observed: Array = ALWAYS
 
 
 class Loss(NamedTuple):
-    """The value of the target loss of what was played: float ()."""
+    """The value of the target loss of what was played.
+
+    Attributes:
+      value: float (); 0 where `observed` is False.
+      observed: bool (), as in `Label`.
+    """
 
     value: Array
+    observed: Array = ALWAYS
 
 
 class Mismatch(NamedTuple):
-    """Whether what was played is not the true label: wrong, bool ()."""
+    """Whether what was played is not the true label.
+
+    Attributes:
+      wrong: bool (); False where `observed` is.
+      observed: bool (), as in `Label`.
+    """
 
     wrong: Array
+    observed: Array = ALWAYS
 
 
 class Coordinates(NamedTuple):
@@ -57,10 +85,61 @@ class Coordinates(NamedTuple):
     Attributes:
       value: (d,) the label where `observed`, else 0.
       observed: (d,) bool, where the output is 1.
+      answered: bool (); False says that the round passes without an answer, which `observed` alone
+        does not where no coordinate was played.
     """
 
     value: Array
     observed: Array
+    answered: Array = ALWAYS
+
+
+def where_observed(observed: Any, seen: ArrayTree, unseen: ArrayTree) -> ArrayTree:
+    """Returns the tree `seen` where `observed`, bool (), is True, else `unseen`."""
+    if checks.known_true(observed):
+        return seen
+    return jax.tree.map(lambda a, b: jnp.where(observed, a, b), seen, unseen)
+
+
+def missing(oracle: Oracle, prob: float | Array) -> Oracle:
+    """An oracle some of whose answers come without a value.
+
+    Whether one does is drawn for itself, after the noise and whatever else the oracle draws, and
+    also where the oracle answers "nothing" anyhow. The answer comes when it would have come;
+    `delays.never` is for answers that do not.
+
+    Args:
+      oracle: any whose answers have `observed`.
+      prob: probability in [0, 1] of an answer without a value; it may be a grid axis. A concrete 0
+        returns the oracle itself; with a traced one its random draws are others.
+
+    Returns:
+      An oracle of the same kind of feedback, `observed` False and all else 0 where the value is
+      missing.
+
+    Raises:
+      TypeError: if `oracle` is no function, `prob` no number, or, when asked, if the answer has no
+        `observed`.
+      ValueError: if `prob` is outside [0, 1].
+    """
+    if not callable(oracle):
+        raise TypeError(f"oracle must be a function, got {oracle!r:.100}")
+    prob = checks.probability("prob", prob)
+    if not _may_be_positive(prob):
+        return oracle
+
+    def with_gaps(y, prediction, key):
+        k_oracle, k_missing = jax.random.split(key)
+        answer: Feedback = oracle(y, prediction, k_oracle)
+        if not hasattr(answer, "observed"):
+            raise TypeError(
+                "missing takes an oracle whose answers have .observed, got "
+                f"{type(answer).__name__}; give the type such a field"
+            )
+        comes = jax.random.uniform(k_missing) >= prob
+        return where_observed(comes, answer, jax.tree.map(jnp.zeros_like, answer))
+
+    return with_gaps
 
 
 def label(*, num_classes: int | None = None, noise: float | Array = 0.0) -> Oracle:
@@ -83,7 +162,7 @@ def label(*, num_classes: int | None = None, noise: float | Array = 0.0) -> Orac
 
     def oracle(y, prediction, key):
         del prediction
-        return Label(replace(y, key), jnp.asarray(True))
+        return Label(replace(y, key), ALWAYS)
 
     return oracle
 
@@ -103,7 +182,7 @@ def label_if_asked(*, noise: float | Array = 0.0) -> Oracle:
 
     Source: arXiv:1906.06166, section 2.
     """
-    checks.probability("noise", noise)
+    noise = checks.probability("noise", noise)
     flips = _may_be_positive(noise)
 
     def oracle(y, prediction, key):
@@ -163,8 +242,8 @@ def interval(
     Raises:
       ValueError: if an argument is out of range.
     """
-    checks.at_least("num_classes", num_classes, 2)
-    checks.probability("fraction", fraction)
+    num_classes = checks.at_least("num_classes", num_classes, 2)
+    fraction = checks.probability("fraction", fraction)
     replace = _label_noise(num_classes, noise)
 
     def oracle(y, prediction, key):
@@ -192,7 +271,7 @@ def directional(*, noise: float | Array = 0.0) -> Oracle:
 
     Source: arXiv:2512.19550, section 4.
     """
-    checks.probability("noise", noise)
+    noise = checks.probability("noise", noise)
     flips = _may_be_positive(noise)
 
     def oracle(y, prediction, key):
@@ -221,7 +300,7 @@ def loss(target: Callable[[Array, Array], Array], *, noise: float | Array = 0.0)
     """
     if not callable(target):
         raise TypeError(f"target must be a function (output, y) -> scalar, got {target!r:.100}")
-    checks.non_negative("noise", noise)
+    noise = checks.non_negative("noise", noise)
     is_noisy = _may_be_positive(noise)
 
     def oracle(y, prediction, key):
@@ -247,7 +326,7 @@ def mismatch(*, noise: float | Array = 0.0) -> Oracle:
 
     Source: arXiv:2502.18709, section 3.3, which needs no more than this bit.
     """
-    checks.probability("noise", noise)
+    noise = checks.probability("noise", noise)
     flips = _may_be_positive(noise)
 
     def oracle(y, prediction, key):
@@ -281,8 +360,8 @@ def _may_be_positive(noise: Any) -> bool:
 
 def _label_noise(num_classes: int | None, noise: Any) -> Callable[[Array, PRNGKey], Array]:
     if num_classes is not None:
-        checks.at_least("num_classes", num_classes, 2)
-    checks.probability("noise", noise)
+        num_classes = checks.at_least("num_classes", num_classes, 2)
+    noise = checks.probability("noise", noise)
     if not _may_be_positive(noise):
         return lambda y, key: y
     if num_classes is None:

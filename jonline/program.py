@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jonline import equations, lanes, loops, stages, wide
+from jonline import equations, lanes, loops, programs, stages, wide
 from jonline.core import Array, PRNGKey
 from jonline.loops import Lanes
 from jonline.rounds import Carry
@@ -33,16 +33,24 @@ class Program(NamedTuple):
     block: loops.Block
 
 
-def prepare(
-    begin: Callable,
-    one_round: Callable,
-    data: Any,
-    keys: PRNGKey,
-    points: dict[str, Any],
-    carry: Carry,
-    first: Array,
-) -> Program:
-    """Splits a round into stages and evaluates those that come before the rounds.
+class Staged(NamedTuple):
+    """A round in stages.
+
+    Attributes:
+      stages: of the round.
+      begin: closed jaxpr of what a lane carries before the first round.
+      carry: its shapes.
+    """
+
+    stages: stages.Stages
+    begin: Any
+    carry: Carry
+
+
+def stage(
+    begin: Callable, one_round: Callable, data: Any, keys: PRNGKey, points: dict[str, Any]
+) -> Staged:
+    """Splits a round into stages, for blocks with the shapes of these.
 
     Args:
       begin: `(data, run_key, point) -> carry`, for one lane.
@@ -50,36 +58,66 @@ def prepare(
       data: shared by all lanes.
       keys: (seeds,) run keys.
       points: (points,) each.
-      carry: of all lanes, lane axis last.
+    """
+    data = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), data)
+    key, point = _one(keys), jax.tree.map(_one, points)
+    closed, tree = equations.flat_jaxpr(begin, data, key, point)
+    programs.check_effects(programs.names_of_effects(closed.jaxpr))
+    leaves = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in closed.out_avals]
+    carry = jax.tree.unflatten(tree, leaves)
+    now = jax.ShapeDtypeStruct((), jnp.int32)
+    same = stages.same_everywhere(closed.jaxpr, data, key, point)
+    split = stages.split(one_round, data, key, now, point, carry, starts_equal=same)
+    return Staged(split, closed, carry)
+
+
+def ahead(staged: stages.Stages, data: Any, keys: PRNGKey, zero: Array) -> list[Array]:
+    """Returns what a round reads of what depends on the seeds alone, (seeds, ...) each.
+
+    `zero` is a traced 0.
+    """
+    shared = _shared(staged, data, _minus_zero(zero < 0))
+
+    def of_seed(key):
+        env = equations.evaluate(staged.seed.eqns, shared | {staged.inputs[1][0]: key})
+        return [env[var] for var in staged.seed.gives]
+
+    return jax.vmap(of_seed)(keys)
+
+
+def _shared(staged: stages.Stages, data: Any, minus_zero: Array) -> dict:
+    env = staged.constants | {staged.minus_zero: minus_zero}
+    env |= dict(zip(staged.inputs[0], jax.tree.leaves(data), strict=True))
+    return equations.evaluate(staged.shared.eqns, env)
+
+
+def prepare(
+    staged: stages.Stages,
+    ahead: list[Array],
+    data: Any,
+    keys: PRNGKey,
+    points: dict[str, Any],
+    num_points: int,
+    first: Array,
+) -> Program:
+    """Evaluates the stages that come before the rounds.
+
+    Args:
+      staged: from `stage`.
+      ahead: from `ahead`, of this block.
+      data, keys, points: of this block.
+      num_points: how many there are.
       first: a traced number >= 0.
     """
     num_seeds = len(keys)
-    num_lanes = jax.tree.leaves(carry)[0].shape[-1]
-    num_points = num_lanes // num_seeds
-    key, point = _one(keys), jax.tree.map(_one, points)
-    staged = stages.split(
-        one_round,
-        data,
-        key,
-        jax.ShapeDtypeStruct((), jnp.int32),
-        point,
-        jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[:-1], leaf.dtype), carry),
-        starts_equal=stages.same_everywhere(begin, data, key, point),
-    )
-    of_data, of_key, of_time, of_point, _ = staged.inputs
+    num_lanes = num_seeds * num_points
+    _, of_key, of_time, of_point, _ = staged.inputs
     evaluate, place = (wide.evaluate, wide.place) if staged.wide else (lanes.evaluate, loops.last)
     of_lanes = _minus_zero(first < -jnp.arange(num_lanes, dtype=jnp.int32))
     block = loops.Block(num_lanes, _minus_zero(first < 0), of_lanes, evaluate, place)
-    shared = staged.constants | {staged.minus_zero: block.minus_zero}
-    shared |= dict(zip(of_data, jax.tree.leaves(data), strict=True))
-    shared = equations.evaluate(staged.shared.eqns, shared)
-
-    def of_seed(key):
-        env = equations.evaluate(staged.seed.eqns, shared | {of_key[0]: key})
-        return [env[var] for var in staged.seed.gives]
-
+    shared = _shared(staged, data, block.minus_zero)
     seed_vars = (*of_key, *staged.seed.gives)
-    seed_values = (keys, *jax.vmap(of_seed)(keys))
+    seed_values = (keys, *ahead)
 
     def to_lanes(value):  # (seeds, ...) -> (..., lanes)
         value = jnp.moveaxis(value, 0, -1)

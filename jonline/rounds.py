@@ -1,4 +1,4 @@
-"""One round of one run: predict, hear, measure, and deliver the answers that are due."""
+"""One round of one run: predict, answer, measure, and deliver the answers that are due."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jonline import equations
+from jonline import checks, equations
 from jonline.core import (
     Array,
     ArrayTree,
@@ -28,7 +28,8 @@ Metrics = Callable[[Example, Prediction, Feedback, State], dict[str, Any]]
 class Ring(NamedTuple):
     """Answers on their way: slot s holds the youngest round t with t mod size = s.
 
-    `due` is the round in which the answer comes, -1 where there is none.
+    `feedback` holds its leaves but for constants, see `_varying`; `due` is the round in which the
+    answer comes, -1 where none does.
     """
 
     x: Array
@@ -43,7 +44,7 @@ class Carry(NamedTuple):
     Attributes:
       state: the learner's.
       ring: pending answers, or () without a delay.
-      num_pending: answers asked for and not delivered, int32.
+      num_pending: answers asked for and not delivered, those too that never come, int32.
     """
 
     state: State
@@ -77,7 +78,8 @@ def begin(made: tuple[Learner, Environment], run_key: PRNGKey, num_rounds: int) 
     def ask():
         example = environment.stream.draw(environment.stream.init(keys["source"]), jnp.int32(0))
         prediction = _predict(learner, state, example.x, keys["predict"])
-        return example.x, prediction, environment.oracle(example.y, prediction, keys["oracle"])
+        feedback = environment.oracle(example.y, prediction, keys["oracle"])
+        return example.x, prediction, _varying(feedback)
 
     # An answer that takes longer than the run never comes; it needs no slot.
     size = min(environment.delay.max_rounds, num_rounds) + 1
@@ -130,17 +132,22 @@ def play(
         return new, measured, Seen(example, prediction, feedback, carry.state, jnp.int32(1))
 
     wait = jnp.asarray(delay.sample(jax.random.fold_in(keys["delay"], t), t), jnp.int32)
-    wait = jnp.clip(wait, 0, delay.max_rounds)
+    wait = jnp.clip(wait, -1 if delay.may_never else 0, delay.max_rounds)
+    due = jnp.where(wait < 0, -1, t + wait) if delay.may_never else t + wait
     size = carry.ring.due.shape[0]
     ring = jax.tree.map(
         lambda slots, new: jax.lax.dynamic_update_index_in_dim(
             slots, jnp.asarray(new, slots.dtype), t % size, 0
         ),
         carry.ring,
-        Ring(example.x, prediction, feedback, t + wait),
+        Ring(example.x, prediction, _varying(feedback), due),
     )
-    deliver = _deliver_fixed if delay.is_fixed else _deliver_due
-    state, delivered = deliver(update, carry.state, ring, t, wait)
+
+    def update_late(state, t, item):
+        return update(state, t, item.x, item.prediction, _whole(feedback, item.feedback))
+
+    deliver = _deliver_fixed if delay.is_fixed and not delay.may_never else _deliver_due
+    state, delivered = deliver(update_late, carry.state, ring, t, wait)
     new = Carry(state, ring, carry.num_pending + 1 - delivered)
     return new, measured, Seen(example, prediction, feedback, carry.state, delivered)
 
@@ -163,7 +170,7 @@ def _deliver_fixed(
     asked = t - wait
     item = _slot(ring, asked % size)
     on = (asked >= 0) & (wait < size)
-    new = update(state, asked, item.x, item.prediction, item.feedback)
+    new = update(state, asked, item)
     state = jax.tree.map(lambda a, b: jnp.where(on, a, b), new, state)
     return state, on.astype(jnp.int32)
 
@@ -182,12 +189,23 @@ def _deliver_due(
     def deliver(loop):
         state, count, age = loop
         item = _slot(ring, (t - age) % size)
-        state = update(state, t - age, item.x, item.prediction, item.feedback)
+        state = update(state, t - age, item)
         return state, count + 1, oldest_younger_than(age)
 
     start = (state, jnp.int32(0), oldest_younger_than(size))
     state, delivered, _ = jax.lax.while_loop(lambda loop: loop[2] >= 0, deliver, start)
     return state, delivered
+
+
+def _varying(feedback: Feedback) -> list:
+    """Returns the leaves of a feedback that are not True in every round, which no ring holds."""
+    return [leaf for leaf in jax.tree.leaves(feedback) if not checks.known_true(leaf)]
+
+
+def _whole(like: Feedback, varying: list) -> Feedback:
+    """Returns the feedback, in the form of `like`, of which `varying` is left."""
+    left, (leaves, tree) = iter(varying), jax.tree.flatten(like)
+    return tree.unflatten([leaf if checks.known_true(leaf) else next(left) for leaf in leaves])
 
 
 def _slot(ring: Ring, i: Array) -> Ring:

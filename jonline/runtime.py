@@ -13,10 +13,22 @@ from jonline import checks
 
 _PACKAGES = ("jax", "jaxlib", "optax", "numpy", "chex")
 _DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
+_OPTIMIZATION = (  # how far programs are optimised, which their text does not show
+    "jax_disable_most_optimizations",
+    "jax_exec_time_optimization_effort",
+    "jax_memory_fitting_effort",
+    "jax_memory_fitting_level",
+    "jax_optimization_level",
+)
+_VECTORS = ("sse", "ssse", "avx", "fma", "f16c", "bmi", "amx")  # what x86 computes in vectors with
 
 
 def configure(
-    *, threads: int | None = None, host_devices: int | None = None, deterministic_gpu: bool = False
+    *,
+    threads: int | None = None,
+    host_devices: int | None = None,
+    deterministic_gpu: bool = False,
+    cache: str | os.PathLike | None = None,
 ) -> None:
     """Sets up JAX's backend for sweeps; call it before the first array is made.
 
@@ -30,9 +42,11 @@ def configure(
       host_devices: number of CPU devices, >= 1, e.g. one for each core; None leaves it.
       deterministic_gpu: add the XLA flag `--xla_gpu_deterministic_ops=true`, which makes repeated
         runs on one kind of GPU equal. Equality of a GPU with a CPU is not promised.
+      cache: a folder in which JAX keeps compiled programs, so that another process that needs the
+        same need not compile it again; None keeps none.
 
     Raises:
-      TypeError, ValueError: if an argument is not an integer >= 1.
+      TypeError, ValueError: if a number is not an integer >= 1.
       RuntimeError: if JAX's backend runs already, so that settings would have no effect.
     """
     if threads is not None:
@@ -50,6 +64,10 @@ def configure(
     jax.config.update("jax_num_cpu_devices", host_devices or devices)
     if threads is not None:
         os.environ["NPROC"] = str(threads)
+    if cache is not None:
+        jax.config.update("jax_compilation_cache_dir", str(checks.path("cache", cache)))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     if deterministic_gpu:
         flags = os.environ.get("XLA_FLAGS", "")
         if _DETERMINISTIC not in flags:
@@ -91,7 +109,7 @@ def join(
 
 
 def environment() -> dict[str, str]:
-    """Returns what can influence bits and speed: versions, devices, flags, kind of keys.
+    """Returns what can influence bits and speed: versions, devices, CPU, flags, kind of keys.
 
     Starts JAX's backend if it does not run yet.
     """
@@ -104,9 +122,26 @@ def environment() -> dict[str, str]:
         "python": platform.python_version(),
         "system": platform.platform(),
         "device": f"{len(devices)} x {devices[0].device_kind}",
+        "cpu": _cpu(),
         "backend": jax.default_backend(),
         "prng_impl": str(jax.config.values["jax_default_prng_impl"]),
         "x64": str(jax.config.values["jax_enable_x64"]),
+        "optimization": " ".join(str(jax.config.values.get(name)) for name in _OPTIMIZATION),
         "XLA_FLAGS": os.environ.get("XLA_FLAGS", ""),
         "NPROC": os.environ.get("NPROC", ""),
     }
+
+
+def _cpu() -> str:
+    """Returns the maker and family of the CPU and what it computes in vectors with."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            first = file.read().partition("\n\n")[0]
+    except OSError:
+        return platform.processor() or platform.machine()
+    pairs = [line.partition(":")[::2] for line in first.splitlines()]
+    known = {name.strip(): value.strip() for name, value in pairs}
+    names = ("vendor_id", "cpu family", "CPU implementer", "CPU architecture")
+    features = known.get("Features", "").split()  # of ARM
+    features += [flag for flag in known.get("flags", "").split() if flag.startswith(_VECTORS)]
+    return " ".join([*(known[name] for name in names if name in known), *sorted(features)])

@@ -34,7 +34,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend import core as jex
 
-from jonline import equations
+from jonline import equations, programs
 
 SEED, TIME, LANE, CARRY, EXAMPLE, UNIFORM = 1, 2, 4, 8, 16, 32
 _ORDER = ("shared", "seed", "lane", "draw", "example", "round")
@@ -69,10 +69,12 @@ class Stage(NamedTuple):
 class Stages(NamedTuple):
     """A round in stages; see the module's docstring. `out_tree` is that of the round."""
 
+    equations: Any  # the closed jaxpr that they are stages of
     minus_zero: Any  # the variable of -0.0, see `equations.exact`
     inputs: tuple  # the variables of (data, key, time, point, carry), a tuple each
     uniform: tuple  # which leaves of the carry are
     wide: bool  # whether the round multiplies a large matrix
+    effects: tuple  # primitives that do more than return a value, which no stage has
     constants: dict
     shared: Stage
     seed: Stage
@@ -84,9 +86,8 @@ class Stages(NamedTuple):
     out_tree: Any
 
 
-def same_everywhere(function: Any, data: Any, key: Any, point: Any) -> tuple[bool, ...]:
-    """Returns which leaves of `function(data, key, point)` depend on neither key nor point."""
-    jaxpr = equations.flat_jaxpr(function, data, key, point)[0].jaxpr
+def same_everywhere(jaxpr: Any, data: Any, key: Any, point: Any) -> tuple[bool, ...]:
+    """Returns which results of a jaxpr of (data, key, point) depend on neither key nor point."""
     inputs = _grouped(jaxpr.invars, (data, key, point))
     depends, _ = _dependencies(jaxpr, inputs, (0, SEED, LANE), None)
     return tuple(not _bits(depends, var) for var in jaxpr.outvars)
@@ -105,9 +106,10 @@ def split(function: Any, *args: Any, starts_equal: Sequence[bool] = ()) -> Stage
       The stages of its `equations.exact` equations, with every call inlined.
     """
     closed, out_tree = equations.flat_jaxpr(function, *args)
+    effects = programs.names_of_effects(closed.jaxpr)
     num_rest = len(closed.jaxpr.invars) - len(jax.tree.leaves(args[-1]))
     is_carry = [i >= num_rest for i in range(len(closed.jaxpr.invars))]
-    closed = equations.exact(closed, is_carry)
+    closed = equations.exact(programs.without_effects(closed) if effects else closed, is_carry)
     jaxpr = closed.jaxpr
     minus_zero, *rest = jaxpr.invars
     inputs = _grouped(rest, args)
@@ -151,10 +153,12 @@ def split(function: Any, *args: Any, starts_equal: Sequence[bool] = ()) -> Stage
                 wanted[home[var]][var] = None
         stages[name] = Stage(tuple(reversed(mine)), reads, tuple(wanted[name]))
     return Stages(
+        equations=closed,
         minus_zero=minus_zero,
         inputs=inputs,
         uniform=uniform,
         wide=wide,
+        effects=effects,
         constants=dict(zip(jaxpr.constvars, closed.consts, strict=True)),
         outs=outs,
         out_tree=out_tree,

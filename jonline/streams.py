@@ -1,8 +1,11 @@
 """Streams over a data set: with replacement, one pass, shuffled epochs.
 
 Each takes whatever has `.x` (N, n) and `.y` (N, ...) arrays, e.g. `jonline.data.Dataset`; where it
-also has `.num_classes`, concrete labels are checked to be in 1…num_classes. A row number is the
-high word of a 32 x 32 bit product, or comes from a permutation made once per run.
+also has `.num_classes`, concrete labels are checked to be in 1…num_classes. Without it K is not
+known here: whole labels (N,) are checked to be 1 or higher, or else -1 and 1, and one above the
+learner's K is reported by `metrics.ordinal` alone. Other labels of your own learner are bools,
+floats or rows. A row number is the high word of a 32 x 32 bit product, or comes from a permutation
+made once per run.
 """
 
 from typing import Any
@@ -27,9 +30,10 @@ def resample(data: Any) -> Stream:
 
     Raises:
       TypeError: if `data` has no `.x` and `.y`.
-      ValueError: if there is no row, the lengths differ, or a label is outside 1…num_classes.
+      ValueError: if there is no row, the lengths differ, or a label is outside 1…num_classes
+        (without num_classes: below 1 and not of -1 and 1).
     """
-    num_rows = _check(data)
+    data, num_rows = _checked(data)
 
     def draw(source, t):
         return _row(data, uniform_index(_word(source, t), num_rows))
@@ -52,7 +56,8 @@ def one_pass(data: Any, *, shuffle: bool = True) -> Stream:
     Raises:
       TypeError, ValueError: as `resample`.
     """
-    num_rows = _check(data)
+    data, num_rows = _checked(data)
+    shuffle = checks.flag("shuffle", shuffle)
 
     def init(key):
         if shuffle:
@@ -78,7 +83,7 @@ def epochs(data: Any) -> Stream:
     Raises:
       TypeError, ValueError: as `resample`.
     """
-    num_rows = _check(data)
+    data, num_rows = _checked(data)
     half = max(1, ((num_rows - 1).bit_length() + 1) // 2)
     mask = jnp.uint32((1 << half) - 1)
 
@@ -110,12 +115,13 @@ def _mix(word: Array) -> Array:
     return word ^ (word >> 16)
 
 
-def _row(data: Any, i: Array) -> Example:
+def _row(data: Example, i: Array) -> Example:
     x, y = jnp.asarray(data.x), jnp.asarray(data.y)
     return Example(x[i], y[i])
 
 
-def _check(data: Any) -> int:
+def _checked(data: Any) -> tuple[Example, int]:
+    """Returns the rows, which nobody else can change any more, and their number."""
     if not (hasattr(data, "x") and hasattr(data, "y")):
         raise TypeError(
             "data must have .x and .y, as jonline.data.from_arrays(x, y, num_classes) returns, got "
@@ -124,13 +130,26 @@ def _check(data: Any) -> int:
     for name, part in (("x", data.x), ("y", data.y)):
         if not isinstance(part, (np.ndarray, jax.Array)):
             raise TypeError(f"data.{name} must be an array, got {type(part).__name__}")
-    num_rows = np.shape(data.x)[0]
+        checks.require(np.ndim(part) > 0, f"data.{name}", "have rows", f"shape {np.shape(part)}")
+    num_rows, num_labels = len(data.x), len(data.y)
     checks.require(num_rows >= 1, "data", "have at least one row", num_rows)
-    num_labels = np.shape(data.y)[0]
+    checks.require(num_rows < 2**31, "data", "have less than 2^31 rows", num_rows)
     if num_labels != num_rows:
         raise ValueError(f"data.x has {num_rows} rows and data.y {num_labels}; they must agree")
     num_classes = getattr(data, "num_classes", None)
     labels = checks.concrete(data.y)
     if num_classes is not None and labels is not None and labels.ndim == 1:
-        checks.labels(labels, num_classes)
-    return num_rows
+        checks.labels(labels, checks.at_least("data.num_classes", num_classes, 1))
+    elif labels is not None and labels.ndim == 1 and labels.dtype.kind in "iu":
+        _check_whole(labels)
+    return Example(checks.own(data.x), checks.own(data.y)), num_rows
+
+
+def _check_whole(labels: np.ndarray) -> None:
+    """Raises ValueError for whole labels of unknown K that are neither 1 or higher nor -1 and 1."""
+    if labels.min() < 1 and not np.isin(labels, (-1, 1)).all():
+        row = int(np.argmax(labels < 1))
+        raise ValueError(
+            f"whole labels must be 1…K, or -1 and 1, got {labels[row]} in row {row}; "
+            "jonline.data.encode_labels and encode_signs map yours to these"
+        )

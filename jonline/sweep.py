@@ -1,6 +1,7 @@
 """Sweeps: all points of a grid with all seeds, in blocks of lanes, on all local devices."""
 
 import functools
+import math
 import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -8,11 +9,15 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jonline import checkpoint as checkpoints
-from jonline import checks, door, engine, fingerprint, host, processes, runtime
+from jonline import blocks, board, checks, door, engine, fingerprint, host, processes, runtime
 from jonline.core import PRNGKey
+from jonline.folder import open_folder
 from jonline.result import SweepResult
 from jonline.rounds import Make, Metrics
+
+_AT_ONCE = 1 << 28  # bytes of the rounds that a trace holds on the device
+_MOST_POINTS = 10**8
+_MAKE = "(point, data) -> (learner, environment)"
 
 
 class Trace(NamedTuple):
@@ -36,6 +41,8 @@ class Trace(NamedTuple):
 def product_grid(**axes: Any) -> dict[str, np.ndarray]:
     """Returns all combinations of the axes' values, (G,) each; the last axis varies fastest.
 
+    The values stay as they are given: the device's precision is taken where a sweep computes.
+
     Args:
       axes: name -> a number or a 1-D sequence of numbers.
 
@@ -44,6 +51,8 @@ def product_grid(**axes: Any) -> dict[str, np.ndarray]:
       ValueError: if an axis is empty or has more than one dimension.
     """
     columns = {name: np.atleast_1d(door.check_axis(name, values)) for name, values in axes.items()}
+    size = math.prod(len(column) for column in columns.values())
+    checks.require(size <= _MOST_POINTS, "product_grid", f"have <= {_MOST_POINTS} points", size)
     mesh = np.meshgrid(*columns.values(), indexing="ij")
     return {name: grid.ravel() for name, grid in zip(columns, mesh, strict=True)}
 
@@ -73,11 +82,11 @@ def sweep(
 
     Args:
       make: `(point, data) -> (learner, environment)`. It is called once for each point with
-        concrete numbers, so that the factories check them, and then traced. Pass the same function
-        object again to reuse the compiled program.
+        concrete numbers, so that the factories check them, and then traced, in every call anew: a
+        program that was compiled before is known by what it is, whatever function it is made by.
       metrics: `(example, prediction, feedback, state) -> dict` of scalars, `state` before the
-        update. Integers and bools are summed as int32: a window's sum must stay below 2^31, or it
-        wraps unnoticed (return a float where it may not). uint32 and uint64 are errors.
+        update. Integers and bools are summed as int32; a sum that passes its ends is an error
+        (return a float where it may). uint32 and uint64 are errors.
       grid: name -> (G,) numbers, e.g. from `product_grid`. {} is one point without hyperparameters.
       data: a pytree of arrays handed to `make`; one copy per device.
       num_rounds: T >= 1, a multiple of `record_every`.
@@ -93,20 +102,25 @@ def sweep(
       checkpoint: a folder, in which the sweep is kept while it runs (needs the extra
         `checkpoint`). Called again with the same arguments and folder, finished blocks are read
         from there and others go on where they were, to the same bits; with other arguments it is
-        an error. See docs/large_sweeps.md.
+        an error. A path of this machine, also with "~". See docs/large_sweeps.md.
       checkpoint_seconds: time between two checkpoints of a block, > 0; a block's end is one too.
 
     Returns:
-      A SweepResult. Runs that become NaN or infinite are reported in it and by a RuntimeWarning;
-      other runs are not touched.
+      A SweepResult. Runs that become NaN or infinite are reported in it and by one RuntimeWarning
+      at the end; other runs are not touched.
 
     Raises:
       ValueError, TypeError: on bad input, before anything is compiled, with name, rule and value;
-        also if called within jit, vmap or grad; if the folder holds another sweep.
-      OSError: if a checkpoint cannot be written; earlier ones are still there.
+        also if called within jit, vmap or grad; if a round has effects, such as printing; if the
+        folder, or a block in it, is another sweep's.
+      OSError: if a checkpoint cannot be written (earlier ones are still there) or is damaged.
+      RuntimeError: if `jax_disable_jit` is set; `jonline.step` plays rounds by hand under it.
     """
-    checks.at_least("num_seeds", num_seeds, 1)
-    checks.positive("checkpoint_seconds", checkpoint_seconds)
+    num_seeds = checks.at_least("num_seeds", num_seeds, 1)
+    num_rounds, record_every = door.check_rounds(num_rounds, record_every)
+    host.check_history(1, num_seeds, num_rounds // record_every, 1)  # before keys are made
+    checkpoint_seconds = checks.positive("checkpoint_seconds", checkpoint_seconds, static=True)
+    folder = None if checkpoint is None else checks.path("checkpoint", checkpoint)
     keys = door.seed_keys(key, num_seeds)
     return _sweep(
         make,
@@ -116,11 +130,11 @@ def sweep(
         num_rounds,
         keys,
         record_every,
-        block,
+        None if block is None else blocks.checked(block),
         devices,
         windows_per_call,
-        progress,
-        checkpoint,
+        None if progress is None else checks.flag("progress", progress),
+        folder,
         checkpoint_seconds,
     )
 
@@ -175,6 +189,8 @@ def trace(
     Args:
       make, point, data, key, seed: as for `run`.
       first, last: 0-based rounds, 0 <= first < last. Rounds before `first` are played unseen.
+        Effects of the others, `jax.debug.print` for one, happen once in each; those that return
+        values are refused.
 
     Returns:
       A Trace on the host, last - first rounds long.
@@ -182,19 +198,31 @@ def trace(
     Raises:
       ValueError, TypeError: as `sweep`; also if the stretch needs too much memory.
     """
-    checks.at_least("first", first, 0)
-    checks.at_least("last", last, first + 1)
+    door.check_compiles()
+    checks.function("make", make, _MAKE)
+    first = checks.at_least("first", first, 0)
+    last = checks.at_least("last", last, first + 1)
     checks.require(last < 2**31, "last", "be < 2^31", last)
-    grid, data = door.check_grid(door.one_point(point)), door.check_data(data)
-    longest, _ = door.check_points(make, grid, data, last)
+    run_key = door.one_key(key, seed)
+    labels, data = door.one_point(point), door.check_data(data)
+    grid = door.on_device(labels)
+    longest, _ = door.check_points(make, labels, data, last)
     horizon = last if longest > last else engine.ENDLESS
     plan = engine.Plan(make, _no_metrics, engine.WIDTH, 1, 1, horizon)
     points = {name: np.repeat(axis, engine.WIDTH) for name, axis in grid.items()}
-    run_key = door.one_key(key, seed)
-    row = engine.bytes_of_a_round(plan, data, run_key, points)
-    host.check_stretch(last - first, row)
-    seen = engine.trace(plan, last - first, data, run_key, points, first)
-    seen = jax.tree.map(lambda leaf: np.asarray(leaf[..., 0]), seen)
+    parts = []
+    with door.explaining(make, grid, data):
+        inputs = jax.device_put(engine.Inputs(data, run_key, points))
+        row = engine.bytes_of_a_round(plan, inputs)
+        host.check_stretch(last - first, row)
+        effects = engine.plain_round(plan, inputs)
+        at_once = _AT_ONCE // (row * engine.WIDTH + 1) if effects is None else 1
+        length = max(1, min(at_once, last - first))
+        for t, carry, seen in engine.stretch(plan, inputs, first, last, length):
+            if effects is not None:
+                effects(t, carry)
+            parts.append(jax.tree.map(lambda leaf: np.asarray(leaf[..., 0]), seen))
+    seen = jax.tree.map(lambda *rows: np.concatenate(rows), *parts)
     return Trace(np.arange(first, last), *seen)
 
 
@@ -203,16 +231,28 @@ def _no_metrics(example, prediction, feedback, state):
     return {}
 
 
-def _sweep(
+def _sweep(make, metrics, grid, data, *rest) -> SweepResult:
+    checks.function("make", make, _MAKE)
+    checks.function("metrics", metrics, "(example, prediction, feedback, state) -> dict")
+    with door.explaining(make, grid, data):
+        return _played(make, metrics, grid, data, *rest)
+
+
+def _played(
     make, metrics, grid, data, num_rounds, keys, record_every,
     block=None, devices=None, windows_per_call=None, progress=None,
     folder: Any = None, seconds=60.0,
 ) -> SweepResult:  # fmt: skip
-    num_windows = door.check_rounds(num_rounds, record_every)
-    grid, data = door.check_grid(grid), door.check_data(data)
+    door.check_compiles()
+    num_rounds, record_every = door.check_rounds(num_rounds, record_every)
+    num_windows = num_rounds // record_every
+    if windows_per_call is not None:
+        windows_per_call = checks.at_least("windows_per_call", windows_per_call, 1)
+    labels, data = door.check_grid(grid), door.check_data(data)
+    grid = door.on_device(labels)
     num_points = len(next(iter(grid.values()))) if grid else 1
     host.check_history(num_points, len(keys), num_windows, 1)
-    longest, state_bytes = door.check_points(make, grid, data, num_rounds)
+    longest, state_bytes = door.check_points(make, labels, data, num_rounds)
     job = host.Job(
         make=make,
         metrics=metrics,
@@ -227,23 +267,27 @@ def _sweep(
     )
     opens = None
     if folder is not None or jax.process_count() > 1:
-        lane = job.plan(1), data, keys, {name: axis[:1] for name, axis in grid.items()}
-        entries = fingerprint.entries_of(
-            {"make": make, "metrics": metrics},
-            {"grid": grid, "keys": keys, "data": data, "program": engine.written_out(*lane)},
-            {"num_rounds": num_rounds, "num_seeds": len(keys), "record_every": record_every}
-            | ({} if block is None else {"block": block}),
+        lane = engine.Inputs(data, keys, {name: axis[:1] for name, axis in grid.items()})
+        bits = fingerprint.entries_of(
+            {"data": data, "program": engine.written_out(job.plan(1), lane)},
+            {"record_every": record_every},
             jax.local_devices()[0],
         )
-        processes.check_same(entries)
+        extent = fingerprint.extent_of(
+            {"grid": grid, "keys": keys},
+            {"num_rounds": num_rounds, "num_seeds": len(keys)}
+            | ({} if block is None else {"block": block}),
+        )
+        processes.check_same(bits | extent)
         if folder is not None:
-            opens = functools.partial(checkpoints.begin, folder, entries, seconds)
+            opens = functools.partial(open_folder, folder, bits, extent, seconds)
     played = host.play(job, block, devices, windows_per_call, progress, opens)
     bad = tuple(sorted(played.non_finite.values()))
+    board.warn_of(bad, played.undelivered.size, labels, record_every)
     return SweepResult(
         played.records,
         played.states,
-        grid,
+        labels,
         record_every,
         played.undelivered,
         bad,

@@ -52,7 +52,8 @@ def check_space(space: OutputSpace, outputs: Any) -> None:
     for wide, tol in ((True, 1e-12), (False, 1e-5)):
         seen = measure(space, outputs, scores, wide)
         dtype = np.float64 if wide else np.float32
-        assert {leaf.dtype.type for leaf in jax.tree.leaves(seen)} == {dtype}
+        kinds = {leaf.dtype.type for leaf in jax.tree.leaves(seen)}
+        assert kinds == {dtype, np.bool_}  # whether an estimate is of an answer
         assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(seen))
         seen = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), seen)
         _check_loss_and_norm(space, outputs, seen, tol)

@@ -13,7 +13,8 @@ def test_bytes_of_a_lane_are_those_of_what_it_carries():
     keys = jax.random.split(jax.random.key(0), 4)
     points = {"reg": jnp.ones(1), "explore": jnp.ones(1)}
     carried = N + (K - 1) + 1 + 1  # f, thresholds, round; the answers on their way
-    assert engine.bytes_of_a_lane(plan, table(), keys, points) == 4 * carried
+    inputs = engine.Inputs(table(), keys, points)
+    assert engine.bytes_of_a_lane(plan, inputs) == 4 * carried
 
 
 def test_block_is_what_the_cache_or_the_memory_holds(monkeypatch):

@@ -40,13 +40,12 @@ GRAPH = "from tests.kept import make, metrics\ndef function(*args):\n    return 
         (dict(key=8), ["keys"]),
         (dict(num_seeds=19), ["keys", "num_seeds"]),
         (dict(grid={"rate": [0.1, 0.5, 0.8]}), ["grid"]),
-        (dict(data=np.arange(3)), ["data", "program"]),
+        (dict(data=np.arange(3)), ["data"]),
         (dict(num_rounds=240), ["num_rounds"]),
         (dict(record_every=20), ["record_every"]),
         (dict(block=32), ["block"]),
         (dict(block=None), ["block"]),
-        (dict(make=GRAPH + "make(*args)\n"), ["source of make"]),
-        (dict(metrics=GRAPH + "metrics(*args)\n"), ["source of metrics"]),
+        (dict(metrics=GRAPH + "{'walk': 2 * metrics(*args)['walk']}\n"), ["program"]),
         (dict(key=8, num_rounds=240, block=48), ["block", "keys", "num_rounds"]),
     ],
 )
@@ -63,6 +62,16 @@ def test_folder_of_another_sweep_is_an_error_that_names_what_differs(changes, na
     assert bits(play(folder)) == whole
 
 
+def test_functions_of_another_file_that_say_the_same_go_on(begun, stop_at):
+    folder, whole = begun
+    functions = {
+        name: elsewhere(folder.parent, name, GRAPH + f"{name}(*args)\n")
+        for name in ("make", "metrics")
+    }
+    calls = stop_at(None)
+    assert bits(play(folder, **functions)) == whole and not calls
+
+
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory, whole):
     folder = tmp_path_factory.mktemp("begun") / "sweep"
@@ -75,7 +84,7 @@ def test_data_of_every_dtype_are_told_apart():
     for dtype in (jnp.bfloat16, jnp.float32, jnp.int32, bool):
         for size in (3, 4):
             data = {"a": jnp.ones(size, dtype), "b": np.zeros((0, 2), dtype), "c": None, "d": 1.5}
-            digests.add(fingerprint.entries_of({}, {"data": data}, {}, device)["data"])
+            digests.add(fingerprint.entries_of({"data": data}, {}, device)["data"])
     assert len(digests) == 8
 
 
@@ -148,6 +157,14 @@ def test_folder_that_cannot_be_made_is_an_error_before_anything_is_played(tmp_pa
         with pytest.raises(OSError, match=r"checkpoint='.*file.*' cannot be used"):
             play(tmp_path / below)
     assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_failed_save_says_what_is_still_there(tmp_path, monkeypatch):
+    for after, left in ((1, "those after 4 windows are still there"), (0, "has none before")):
+        with monkeypatch.context() as patch:
+            full_disk(patch, after)
+            with pytest.raises(OSError, match=f"cannot be written to .*No space left.*{left}"):
+                play(tmp_path / str(after))
 
 
 def test_disk_that_is_full_at_once_leaves_no_file(tmp_path, monkeypatch):

@@ -1,4 +1,5 @@
 import re
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -138,3 +139,24 @@ def test_finite_numbers_whose_sum_is_not_pass():
     checks.finite("x", np.array([np.finfo(np.float64).max] * 2))
     with pytest.raises(ValueError, match="got -inf in row 1"):
         checks.finite("x", np.array([np.inf, -np.inf, 1.0])[[2, 1, 0]])
+
+
+def test_path_is_expanded_and_one_of_this_machine(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for good, path in (
+        ("~/a", tmp_path / "a"),
+        (Path("~/a"), tmp_path / "a"),
+        ("a/~/b", Path("a/~/b")),
+        ("a:b", Path("a:b")),
+        (r"C:/runs", Path("C:/runs")),
+        (tmp_path, tmp_path),
+    ):
+        assert checks.path("out", good) == path
+    for bad in ("", "gs://b/x", "s3://b", "file:///x", "hdfs://h", Path("gs://b/x"), "a\0b"):
+        with pytest.raises(ValueError, match="^out must be a path of this machine, such as '~/ru"):
+            checks.path("out", bad)
+    with pytest.raises(ValueError, match="^out must be a path .* got '~nobody-of-this-name/x': "):
+        checks.path("out", "~nobody-of-this-name/x")
+    for bad in (None, 3, b"x", ["x"]):
+        with pytest.raises(TypeError, match="^out must be a path, got"):
+            checks.path("out", bad)

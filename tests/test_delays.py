@@ -44,6 +44,18 @@ from jonline import delays
         (lambda: delays.table([], max_rounds=3), ValueError, "delay must have at least one entry"),
         (lambda: delays.table([[1, 2]]), ValueError, r"delay must have shape \(T,\), got \(1, 2\)"),
         (lambda: delays.table(3), ValueError, r"delay must have shape \(T,\), got \(\)"),
+        (
+            lambda: delays.table([0, -2, 9], max_rounds=3),
+            ValueError,
+            r"delay must be -1 \(never\) or in 0…3, got -2 in round 1",
+        ),
+        (
+            lambda: delays.never(1.5, delays.fixed(1)),
+            ValueError,
+            r"prob must be in \[0, 1\], got 1.5",
+        ),
+        (lambda: delays.never("1", delays.fixed(1)), TypeError, "prob must be a number, got '1'"),
+        (lambda: delays.never(0.5, 3), TypeError, "delay must be Delay, got int 3"),
         (lambda: delays.table([1], max_rounds="9"), TypeError, "max_rounds must be a Python"),
     ],
 )
@@ -139,6 +151,35 @@ def test_shape_of_a_drawn_delay_may_be_traced():
         for together, alone in zip(traced, sample(value), strict=True):
             assert np.mean(np.asarray(together[i]) != alone) < 0.01  # a program that rounds apart
     assert not traced[0][1].any() and traced[1][1].any()
+
+
+def test_answers_never_come_as_often_as_said():
+    for inner in (delays.fixed(3), delays.uniform(6), delays.table([2]), None):
+        delay = delays.never(0.3, inner)
+        wait = drawn(delay)
+        assert wait.dtype == np.int32 and wait.min() == -1
+        assert abs(np.mean(wait < 0) - 0.3) < 5 * np.sqrt(0.21 / len(wait))
+        others = np.setdiff1d(wait, [-1])
+        assert others.min() >= 0 and others.max() == delay.max_rounds
+    assert np.all(drawn(delays.never(1.0, delays.fixed(3))) == -1)
+
+
+def test_never_keeps_what_the_delay_says_of_itself():
+    inner = delays.table([4, 0, 1], max_rounds=9)
+    delay = delays.never(0.5, inner)
+    assert (delay.max_rounds, delay.num_rounds) == (9, 3) and delay.may_never
+    assert not inner.may_never
+    assert not delays.never(0.5, delays.fixed(4)).is_fixed
+    assert delays.never(0.0, inner) is inner
+    assert delays.never(0.5).max_rounds == 0
+
+
+def test_table_says_which_answers_never_come():
+    delay = delays.table([3, -1, 2])
+    assert [int(delay.sample(None, t)) for t in range(3)] == [3, -1, 2]
+    assert delay.may_never and delay.max_rounds == 3
+    assert delays.table([-1, -1]).max_rounds == 0
+    assert not delays.table([3, 2]).may_never
 
 
 def test_table_gives_its_entries():

@@ -26,7 +26,9 @@ def test_labels_of_another_kind_than_plus_and_minus_one_are_reported():
     y = (X[:, 0] > 0).astype(np.int32)
     assert not play(dral(), 2 * y - 1, reject.losses(0.2)).non_finite
     with pytest.warns(RuntimeWarning, match="not finite"):
-        assert play(dral(), y, reject.losses(0.2)).non_finite[0].window == 0
+        assert play(dral(), y + 1, reject.losses(0.2)).non_finite[0].window == 0
+    with pytest.raises(ValueError, match="got 0 in row .*encode_signs"):
+        play(dral(), y, reject.losses(0.2))
 
 
 def test_step_size_that_turns_negative_late_is_reported_where_it_does():

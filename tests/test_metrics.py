@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jonline import hypotheses, metrics, oracles, ordinal
+import jonline
+from jonline import Environment, hypotheses, metrics, oracles, ordinal, streams
 from jonline.core import Example
 
 
@@ -57,6 +58,23 @@ def test_ordinal_by_hand():
         "largest_gap": 1.5,
         "zero_one": 1,
     }
+
+
+def test_label_outside_the_classes_leaves_a_gap_that_is_reported():
+    prediction, state = Plain(jnp.int32(3), jnp.float32(0.5)), _state([0.25, 0.0])
+    for y, gap in ((1, 0.25), (3, 0.25), (0, np.nan), (4, np.nan), (-1, np.nan)):
+        result = metrics.ordinal(Example(jnp.ones(1), jnp.int32(y)), prediction, None, state)
+        np.testing.assert_equal(float(result["largest_gap"]), gap)
+
+
+def test_run_with_labels_above_the_learners_classes_says_so():
+    data = Example(np.ones((4, 2), np.float32), np.array([1, 2, 9, 4], np.int32))
+    learner = ordinal.prank(hypotheses.linear(2), 4)
+    made = learner, Environment(streams.one_pass(data, shuffle=False), oracles.label())
+    settings = dict(num_rounds=4, record_every=2, key=0)
+    with pytest.warns(RuntimeWarning, match="not finite"):
+        found = jonline.run(lambda point, data: made, metrics.ordinal, {}, **settings).non_finite
+    assert found[0].window == 1
 
 
 def test_output_stands_for_greedy_where_there_is_none():

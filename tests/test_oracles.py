@@ -1,4 +1,5 @@
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -184,6 +185,78 @@ def test_coordinates_are_the_label_where_played():
 def test_answers_about_vertices_are_pure_and_read_the_output_alone(oracle):
     prediction = SimpleNamespace(output=jnp.array([1.0, 1.0, 0.0]), mean=jnp.ones(3))
     check_oracle(oracle, jnp.array([0.0, 1.0, 1.0]), prediction)
+
+
+VERTEX = jnp.array([1.0, 1.0, 0.0])
+KINDS = {
+    "label": (oracles.label(), jnp.int32(3), jnp.int32(1)),
+    "label if asked": (oracles.label_if_asked(noise=0.2), jnp.int32(-1), jnp.int32(1)),
+    "interval": (oracles.interval(4, noise=0.1), jnp.int32(3), jnp.int32(1)),
+    "directional": (oracles.directional(noise=0.2), jnp.int32(3), jnp.int32(1)),
+    "loss": (oracles.loss(_weighed, noise=0.5), VERTEX, VERTEX),
+    "mismatch": (oracles.mismatch(noise=0.2), jnp.int32(3), jnp.int32(1)),
+    "coordinates": (oracles.coordinates(), VERTEX, VERTEX),
+}
+
+
+def _played(output):
+    return SimpleNamespace(output=output, ask=jnp.asarray(True))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_missing_answers_are_zero_and_the_others_are_the_oracles(kind):
+    oracle, y, output = KINDS[kind]
+    check_oracle(oracles.missing(oracle, 1.0), y, _played(output))
+
+    def answers(prob):
+        lossy = oracles.missing(oracle, prob)
+        return jax.vmap(lambda key: lossy(y, _played(output), key))(KEYS)
+
+    def whole(key):  # the oracle's own draws
+        return oracle(y, _played(output), jax.random.split(key)[0])
+
+    some, never, none = (jax.jit(answers)(prob) for prob in (0.3, 0.0, 1.0))
+    expected = jax.jit(jax.vmap(whole))(KEYS)
+    observed = np.asarray(some.observed).reshape(NUM, -1).any(axis=1)
+    _assert_share(~observed, 0.3)
+    for got, full, last, first in zip(some, expected, none, never, strict=True):
+        np.testing.assert_array_equal(first, full)
+        np.testing.assert_array_equal(np.asarray(got)[observed], np.asarray(full)[observed])
+        assert not np.any(np.asarray(got)[~observed]) and not np.any(last)
+        assert np.asarray(got).dtype == np.asarray(full).dtype
+
+
+def test_noise_and_gaps_are_independent():
+    lossy = oracles.missing(oracles.missing(oracles.directional(noise=0.2), 0.5), 0.5)
+    answer = _answers(lossy, 3, 1)
+    _assert_share(~answer.observed, 0.75)
+    flipped = ~answer.above[np.asarray(answer.observed)]
+    assert abs(np.mean(flipped) - 0.2) <= 5 * np.sqrt(0.16 / len(flipped))
+
+
+def test_what_was_not_asked_for_stays_unobserved_when_answers_are_missing():
+    lossy = oracles.missing(oracles.label_if_asked(), 0.5)
+    assert not np.any(_asked_for(lossy, 1, False).observed)
+    _assert_share(_asked_for(lossy, 1, True).observed, 0.5)
+
+
+def test_missing_with_probability_0_is_the_oracle_itself():
+    oracle = oracles.directional(noise=0.2)
+    assert oracles.missing(oracle, 0.0) is oracle
+
+
+def test_missing_needs_an_oracle_of_answers_that_can_be_empty():
+    class Wrong(NamedTuple):
+        wrong: jax.Array
+
+    lossy = oracles.missing(lambda y, prediction, key: Wrong(prediction.output != y), 0.5)
+    with pytest.raises(TypeError, match=r"answers have .observed, got Wrong; give the type such"):
+        _answers(lossy, 1)
+    with pytest.raises(TypeError, match="oracle must be a function, got 3"):
+        oracles.missing(3, 0.5)
+    for prob in (-0.1, 1.5, np.nan):
+        with pytest.raises(ValueError, match=r"prob must be in \[0, 1\], got"):
+            oracles.missing(oracles.label(), prob)
 
 
 def test_noise_may_be_traced():

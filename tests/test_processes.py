@@ -50,7 +50,7 @@ jonline.configure(threads=1, host_devices=1 + i)
 jonline.join(f"localhost:{port}", 2, i)
 import jax.numpy as jnp
 import numpy as np
-from jonline import Environment, Learner, engine, oracles
+from jonline import Environment, Learner, engine, oracles, programs
 from tests.games import Output, clock, no_metrics
 warnings.simplefilter("ignore")
 
@@ -74,9 +74,9 @@ try:
 except ValueError as error:
     message = str(error)
 plan = engine.Plan(make, no_metrics, 1, 10, 4, engine.ENDLESS)
-args = None, jax.random.split(jax.random.key(0), 16), {"at": np.zeros(1, np.float32)}
-carry = engine.start(plan, *args)
-text = engine._advance.lower(plan, *args, carry, jnp.int32(0), jnp.int32(1)).compile().as_text()
+keys = jax.random.split(jax.random.key(0), 16)
+engine.build(plan, engine.Inputs(None, keys, {"at": np.zeros(1, np.float32)}))
+text = [*programs._kept.values()][-1][1].as_text()
 print(json.dumps([bad, message, text]))
 """
 

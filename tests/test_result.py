@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 from typing import NamedTuple
 
 import jax
@@ -11,7 +12,8 @@ import pytest
 import xarray as xr
 
 import jonline
-from jonline import SweepResult
+from jonline import Environment, Learner, SweepResult, oracles
+from tests.games import Output, clock, no_metrics
 from tests.kept import bits, play
 
 FLOATS = np.array([[0.0, -0.0], [np.nan, -np.inf], [1e-45, 3e38]], np.float32)
@@ -173,6 +175,88 @@ def test_file_is_replaced_whole_or_not_at_all(fails, tmp_path, monkeypatch):
             result(record_every=7).save(tmp_path / "a.nc")
     assert (tmp_path / "a.nc").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["a.nc"]
+
+
+def make_of(point, data):
+    """A learner whose state is a NamedTuple with a tree inside."""
+    del data
+
+    def update(state, x, prediction, feedback, key):
+        return state._replace(weights={"a": state.weights["a"] + point["rate"]})
+
+    learner = Learner(
+        lambda key: Tree({"a": jnp.zeros((2, 3))}, None, jnp.zeros((), jnp.int32)),
+        lambda state, x, key: Output(state.weights["a"][0, 0]),
+        update,
+    )
+    return learner, Environment(clock(), oracles.label())
+
+
+class Tree(NamedTuple):
+    weights: dict
+    none: None
+    round: jax.Array
+
+
+def test_state_of_a_run_is_the_learners_own_tree_also_after_load(tmp_path):
+    grid = {"rate": [0.5, 0.25]}
+    settings = dict(num_rounds=8, num_seeds=2, key=0, record_every=8)
+    played = jonline.sweep(make_of, no_metrics, grid, **settings)
+    learner, _ = make_of({"rate": 0.0}, None)
+    for found in (played, returned(played, tmp_path / "a.nc")):
+        for point, rate in enumerate(grid["rate"]):
+            state = found.state(point, 1, learner)
+            assert isinstance(state, Tree) and state.none is None
+            np.testing.assert_array_equal(state.weights["a"], np.full((2, 3), 8 * rate))
+            key = jax.random.key(0)
+            state, _ = jonline.step(learner, state, jnp.ones(1), lambda p, k: None, key)
+            np.testing.assert_array_equal(state.weights["a"], np.full((2, 3), 8 * rate))
+
+
+@pytest.mark.parametrize("dtype", [bool, np.uint8, np.float32, jnp.bfloat16])
+@pytest.mark.parametrize("tree", [lambda leaf: leaf, lambda leaf: {"a": (leaf,)}])
+def test_state_of_every_tree_and_dtype(dtype, tree, tmp_path):
+    words = np.random.default_rng(0).integers(0, 2, (3, 2, 4)).astype(dtype)
+    learner = Learner(lambda key: tree(jnp.zeros(4, dtype)), len, len)
+    value = result(states=tree(words))
+    for found in (value, returned(value, tmp_path / "a.nc")):
+        state = found.state(2, 1, learner)
+        assert jax.tree.structure(state) == jax.tree.structure(tree(0))
+        assert np.asarray(jax.tree.leaves(state)[0]).tobytes() == words[2, 1].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (dict(point=3), ValueError, "^point must be < 3, the number of points, got 3$"),
+        (dict(seed=2), ValueError, "^seed must be < 2, the number of seeds, got 2$"),
+        (dict(point=-1), ValueError, "^point must be >= 0, got -1$"),
+        (dict(seed=0.0), TypeError, "^seed must be a Python int, got float"),
+        (dict(learner=make_of), TypeError, "^learner must be Learner, got function"),
+        (dict(init=lambda key: jnp.zeros(())), ValueError, "^the states must be those of learner"),
+        (dict(init=lambda key: State(jnp.zeros(3), jnp.zeros((), bool))), ValueError,
+         r"'\.weights': 'float32\[3\]'.*, got .*'\.weights': 'float32\[\]'"),
+        (dict(init=lambda key: State(jnp.zeros(()), jnp.zeros(()))), ValueError, "'.flag': 'bool"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("after_load", [False, True])
+def test_state_of_no_run_or_another_learner_is_an_error(
+    after_load, arguments, error, message, tmp_path
+):
+    value = returned(result(), tmp_path / "a.nc") if after_load else result()
+    init = arguments.get("init", lambda key: State(jnp.zeros(()), jnp.zeros((), bool)))
+    good = dict(point=0, seed=0, learner=Learner(init, len, len))
+    arguments = {name: a for name, a in arguments.items() if name != "init"}
+    with pytest.raises(error, match=message):
+        value.state(**good | arguments)
+
+
+@pytest.mark.parametrize("name", ["lost", "", None, 3, ["loss"], np.array(["loss"])])
+@pytest.mark.parametrize("of", [SweepResult.best, SweepResult.mean_curve])
+def test_metric_that_there_is_not_is_an_error_that_names_those_there_are(name, of):
+    message = r"^name must be one of \['loss'\], got " + re.escape(repr(name))
+    with pytest.raises(ValueError, match=message):
+        of(result(), name)
 
 
 def test_folder_that_is_missing_is_an_error(tmp_path):

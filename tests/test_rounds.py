@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jonline
-from jonline import Delay, Environment, Learner, delays, oracles
+from jonline import Delay, Environment, Learner, delays, oracles, rounds
 from tests.games import Output, clock, logger, no_metrics
 
 T = 40
@@ -49,6 +49,49 @@ def test_answers_that_come_together_are_delivered_in_the_order_asked():
 
 def test_table_beyond_the_last_round_is_never_delivered():
     check(played(delays.table(np.full(T, 3 * T))), np.full(T, 3 * T))
+
+
+@pytest.mark.parametrize("most", [1, 9])
+def test_answers_that_never_come_are_left_out_and_counted(most):
+    rng = np.random.default_rng(most)
+    table = np.where(rng.random(T) < 0.4, -1, rng.integers(0, most, T))
+    result = played(delays.table(table))
+    expected = deliveries(np.where(table < 0, T, table))
+    np.testing.assert_array_equal(result.states.rounds[0, 0, : len(expected)], expected)
+    assert result.states.count.item() == len(expected)
+    assert result.undelivered.item() == T - len(expected)
+
+
+def test_answers_never_come_in_some_lanes():
+    def make(point, data):
+        wait = delays.fixed(point["wait"].astype(int), max_rounds=2)
+        return logger(T), Environment(clock(), oracles.label(), delays.never(point["prob"], wait))
+
+    grid = jonline.product_grid(prob=[0.0, 0.5, 1.0], wait=[0, 2])
+    result = jonline.sweep(make, no_metrics, grid, num_rounds=T, num_seeds=2, key=0, record_every=T)
+    np.testing.assert_array_equal(result.undelivered[:2], [[0, 0], [2, 2]])
+    np.testing.assert_array_equal(result.undelivered[4:], np.full((2, 2), T))
+    assert not result.states.count[4:].any()
+    some = result.undelivered[2:4]
+    assert np.all(np.abs(some - T / 2) <= 5 * np.sqrt(T / 4) + 1)
+    np.testing.assert_array_equal(result.states.count + result.undelivered, np.full((6, 2), T))
+    alone = result.states.rounds[3, 1, : result.states.count[3, 1]]
+    assert np.all(np.diff(alone) > 0)  # a delay that is fixed keeps the order
+
+
+def test_answers_that_never_come_take_no_room():
+    sizes = []
+    for num_rounds in (T, 1000 * T):
+        made = logger(T), Environment(clock(), oracles.label(), delays.never(0.5, delays.fixed(3)))
+        carry = jax.eval_shape(lambda: rounds.begin(made, jax.random.key(0), num_rounds))  # noqa: B023
+        sizes.append([leaf.shape for leaf in jax.tree.leaves(carry.ring)])
+    assert sizes[0] == sizes[1] and {shape[0] for shape in sizes[0]} == {4}
+
+
+def test_ring_holds_no_answer_that_is_always_the_same():
+    made = logger(T), Environment(clock(), oracles.label(), delays.fixed(3))
+    carry = rounds.begin(made, jax.random.key(0), T)
+    assert len(jax.tree.leaves(carry.ring)) == 4  # x, output, label, due
 
 
 @pytest.mark.parametrize(

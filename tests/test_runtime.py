@@ -107,7 +107,7 @@ def test_environment_reports_strings():
     found = jonline.environment()
     assert set(found) == {
         "jonline", "jax", "jaxlib", "optax", "numpy", "chex", "python", "system", "device",
-        "backend", "prng_impl", "x64", "XLA_FLAGS", "NPROC",
+        "cpu", "backend", "prng_impl", "x64", "optimization", "XLA_FLAGS", "NPROC",
     }  # fmt: skip
     assert all(type(value) is str for value in found.values())
     assert found["jonline"] == jonline.__version__

@@ -184,7 +184,8 @@ def test_same_everywhere_tells_what_depends_on_neither_key_nor_point():
     def begin(data, key, point):
         return 0, data["shift"], jax.random.uniform(key), point["reg"] * 0, jnp.ones(2)
 
-    same = stages.same_everywhere(begin, DATA, KEY, POINT)
+    closed = equations.inlined(begin, DATA, KEY, POINT)
+    same = stages.same_everywhere(closed.jaxpr, DATA, KEY, POINT)
     assert same == (True, True, False, False, True)
 
 

@@ -10,13 +10,14 @@ from tests.games import table
 
 
 def rows(stream, num_rounds, key=0):
+    """Row numbers that a stream over `numbered` shows."""
     source = stream.init(jax.random.key(key))
-    return np.asarray(jax.vmap(lambda t: stream.draw(source, t).y)(jnp.arange(num_rounds)))
+    return np.asarray(jax.vmap(lambda t: stream.draw(source, t).y)(jnp.arange(num_rounds))) - 1
 
 
 def numbered(num_rows):
-    """A table whose label is its row number."""
-    return Example(np.zeros((num_rows, 2), np.float32), np.arange(num_rows, dtype=np.int32))
+    """A table whose label is its row number, counted from 1."""
+    return Example(np.zeros((num_rows, 2), np.float32), np.arange(1, num_rows + 1, dtype=np.int32))
 
 
 @pytest.mark.parametrize("bound", [1, 2, 3, 20_640, 65_535, 65_536, 65_537, 2**31 - 1])
@@ -58,7 +59,7 @@ def test_epochs_put_every_row_in_every_place_equally_often():
     num_rows, runs = 7, 3000
     stream = streams.epochs(numbered(num_rows))
     firsts = jax.vmap(lambda key: stream.draw(key, 0).y)(jax.random.split(jax.random.key(1), runs))
-    counts = np.bincount(firsts, minlength=num_rows)
+    counts = np.bincount(firsts - 1, minlength=num_rows)
     sigma = np.sqrt(runs / num_rows * (1 - 1 / num_rows))
     assert np.abs(counts - runs / num_rows).max() < 5 * sigma
 
@@ -84,6 +85,30 @@ def test_bad_data_are_errors(x, y, message):
     for stream in (streams.resample, streams.one_pass, streams.epochs):
         with pytest.raises(ValueError, match=message):
             stream(Dataset(x, y, 4))
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 2], [3, -1, 1], [1, 0, 1], [-1, 1, 0], [2, 1, -7]])
+@pytest.mark.parametrize("kind", [np.asarray, jnp.asarray])
+def test_whole_labels_of_a_plain_pair_that_no_learner_counts_from_are_errors(labels, kind):
+    value = next(label for label in labels if label < 1)
+    message = f"be 1…K, or -1 and 1, got {value} in row {labels.index(value)}; .*encode_labels"
+    for stream in (streams.resample, streams.one_pass, streams.epochs):
+        with pytest.raises(ValueError, match=message):
+            stream(Example(np.zeros((3, 2)), kind(labels)))
+
+
+@pytest.mark.parametrize(
+    "labels", [[1, 2, 9], [-1, 1, 1], [-1, -1, -1], [0.0, 1.0, 2.5], [False, True, True], np.eye(3)]
+)
+def test_labels_of_the_three_kinds_and_of_ones_own_are_taken(labels):
+    for stream in (streams.resample, streams.one_pass, streams.epochs):
+        stream(Example(np.zeros((3, 2)), np.asarray(labels)))
+
+
+@pytest.mark.parametrize("bad", [0, 5, 1.5, np.nan])
+def test_label_that_is_none_of_the_classes_is_an_error_as_a_float_too(bad):
+    with pytest.raises(ValueError, match=f"labels must be in 1…4, got {float(bad)} in row 1"):
+        streams.resample(Dataset(np.zeros((2, 1)), np.array([4, bad], float), 4))
 
 
 @pytest.mark.parametrize("data", [[1, 2], {"x": 1, "y": 2}, None])

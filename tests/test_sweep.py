@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jonline
-from jonline import Environment, Learner, blocks, engine, metrics, oracles
+from jonline import Environment, Learner, blocks, engine, metrics, oracles, programs
 from jonline.core import Example
 from jonline.data import Dataset
 from tests.games import K, N, Output, clock, make_dford, no_metrics, table
@@ -66,15 +66,16 @@ def test_run_alone_equals_its_lane(whole):
 def test_run_resumed_from_a_saved_carry_has_the_same_bits(whole, tmp_path):
     plan = engine.Plan(make_dford, metrics.ordinal, len(GRID["reg"]), 20, 8, engine.ENDLESS)
     keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.key(7), jnp.arange(8))
-    args = (plan, SETTINGS["data"], keys, GRID)
+    inputs = engine.Inputs(SETTINGS["data"], keys, GRID)
+    built = engine.build(plan, inputs)
     for cut in (1, 2, 5):
-        carry, first = engine.advance(*args, engine.start(*args), 0, cut)
-        np.savez(tmp_path / "carry.npz", *jax.tree.leaves(carry))
+        block, first = engine.advance(built, engine.begin(built, inputs), 0, cut)
+        np.savez(tmp_path / "carry.npz", *jax.tree.leaves(block.carry))
         with np.load(tmp_path / "carry.npz") as saved:
             leaves = [jnp.asarray(saved[name]) for name in saved.files]
-        carry = jax.tree.unflatten(jax.tree.structure(carry), leaves)
-        carry, second = engine.advance(*args, carry, cut, 6)
-        sums = np.concatenate([first["loss"][:cut], second["loss"][: 6 - cut]])
+        carry = jax.tree.unflatten(jax.tree.structure(block.carry), leaves)
+        _, second = engine.advance(built, block._replace(carry=carry), cut, 6)
+        sums = np.concatenate([first.sums["loss"][:cut], second.sums["loss"][: 6 - cut]])
         np.testing.assert_array_equal(
             sums.reshape(6, 8, 6).transpose(2, 1, 0), whole.records["loss"][:, :8]
         )
@@ -131,16 +132,12 @@ def test_progress_bar_changes_no_bits_and_says_compiling_first(whole, capfd):
 
 
 def test_grid_of_fifty_and_any_number_of_rounds_compile_once():
-    traced = chex.assert_max_traces(make_dford, n=3)  # to start; to play, begin and round
-    chex.clear_trace_counter()
-
-    def make(point, data):
-        return traced(point, data)
-
     grid = jonline.product_grid(reg=np.linspace(1, 5, 50), explore=0.5)
     settings = dict(data=table(), num_seeds=1, key=0, record_every=100)
-    short = jonline.sweep(make, metrics.ordinal, grid, num_rounds=1_000, **settings)
-    long = jonline.sweep(make, metrics.ordinal, grid, num_rounds=100_000, **settings)
+    short = jonline.sweep(make_dford, metrics.ordinal, grid, num_rounds=1_000, **settings)
+    known = {*programs._kept}
+    long = jonline.sweep(make_dford, metrics.ordinal, grid, num_rounds=100_000, **settings)
+    assert {*programs._kept} == known
     np.testing.assert_array_equal(long.records["loss"][..., :10], short.records["loss"])
 
 
@@ -257,7 +254,7 @@ def test_product_grid_has_all_combinations_last_axis_fastest():
     np.testing.assert_array_equal(grid["a"], [1, 1, 1, 2, 2, 2])
     np.testing.assert_array_equal(grid["b"], [0.5, 1.5, 2.5] * 2)
     np.testing.assert_array_equal(grid["c"], [7] * 6)
-    assert grid["b"].dtype == np.float32 and grid["a"].dtype == np.int32
+    assert grid["b"].dtype == np.float64 and grid["a"].dtype == np.int64
     assert jonline.product_grid() == {}
 
 

@@ -32,7 +32,7 @@ def load_entry(
 
     Args:
       entry: one of `ENTRIES`, or a variant of one.
-      directory: folder to look in first; see `load`.
+      directory: folder that has the files, or None; see `load`.
       scale: features (N, n) to scaled features; None is the entry's.
 
     Returns:
@@ -84,8 +84,9 @@ def load(
     The labels are in order but for mnist, whose digits 0…9 are the labels 1…10 in name alone, and
     for those of -1 and 1.
 
-    Looks in `directory`, then in $JONLINE_DATA, then in pooch's cache, then downloads it there.
-    The SHA-256 is always checked. In a folder, files may be gzipped or still in their archive.
+    Looks in `directory`, then in $JONLINE_DATA; where neither is given, in pooch's cache, and
+    downloads it there. The SHA-256 is always checked. In a folder, files may be gzipped or still in
+    their archive, of which no more is unpacked than the size of the file lets expect.
 
     Args:
       name: a key of `ENTRIES`: abalone (K = 4), telemonitoring (10), movielens (10; the stand-in
@@ -94,7 +95,7 @@ def load(
         mnist, mnist_test (10), lambdarank, lambdarank_test (5); with labels -1 and 1 phishing,
         svmguide1, svmguide1_test, gisette, gisette_valid, and the stand-in for Gisette, mnist_4_9,
         mnist_4_9_test.
-      directory: folder to look in first, or None.
+      directory: folder that has the files, "~" being the home folder, or None.
       scale: features (N, n) to scaled features. None does as the paper: `standardise`, but
         `unscaled` for abalone, movielens, lambdarank, phishing and svmguide1, pixels / 255 for
         mnist and mnist_4_9, / 999 for gisette. `unit_indicators` makes LIBSVM's phishing.
@@ -103,9 +104,10 @@ def load(
       a Dataset.
 
     Raises:
-      ValueError: no such name, or a file with a wrong checksum.
-      FileNotFoundError: the file is not there and has to be got by hand.
-      ConnectionError: the file is not there and cannot be downloaded.
+      ValueError: no such name, a file with a wrong checksum, or a folder's name that is empty.
+      NotADirectoryError: `directory` or $JONLINE_DATA is not a folder.
+      FileNotFoundError: the file is not in the folders given, or has to be got by hand.
+      ConnectionError: no folder is given and the file cannot be downloaded.
       ImportError: a package of the extra `data` is not installed.
     """
     if name not in ENTRIES:

@@ -8,16 +8,14 @@ from typing import Any
 import numpy as np
 
 from jonline import checks
+from jonline.data.arrays import numbers
 
 
 def _target(values: Any) -> np.ndarray:
-    """Returns `values` as a finite (N,) float64 array with N ≥ 1, or raises ValueError."""
-    array = np.asarray(values, dtype=float)
-    if array.ndim != 1 or len(array) == 0:
-        raise ValueError(f"values must have shape (N,) with N >= 1, got {array.shape}")
-    if not np.isfinite(array).all():
-        row = int(np.argmin(np.isfinite(array)))
-        raise ValueError(f"values must be finite, got {array[row]} in row {row}")
+    """Returns `values` as a finite (N,) float64 array with N ≥ 1, or raises."""
+    array = numbers("values", values, 1).astype(float)
+    checks.require(len(array) >= 1, "values", "have shape (N,) with N >= 1", array.shape)
+    checks.finite("values", array)
     return array
 
 
@@ -34,10 +32,11 @@ def by_edges(values: Any, edges: Any) -> np.ndarray:
       (N,) int32 labels in 1…K.
 
     Raises:
+      TypeError: the values are not numbers.
       ValueError: a value is not finite, or the edges decrease.
     """
-    cuts = np.asarray(edges, dtype=float)
-    if cuts.ndim != 1 or len(cuts) == 0 or not (np.diff(cuts) >= 0).all() or np.isnan(cuts).any():
+    cuts = numbers("edges", edges, 1).astype(float)
+    if len(cuts) == 0 or not (np.diff(cuts) >= 0).all() or np.isnan(cuts).any():
         raise ValueError(f"edges must be one or more numbers that do not decrease, got {edges}")
     return (1 + np.searchsorted(cuts, _target(values), side="left")).astype(np.int32)
 
@@ -57,9 +56,10 @@ def equal_frequency(values: Any, num_classes: int) -> np.ndarray:
       (N,) int32 labels in 1…K.
 
     Raises:
+      TypeError: the values are not numbers.
       ValueError: a value is not finite, K < 2, or K > N.
     """
-    checks.at_least("num_classes", num_classes, 2)
+    num_classes = checks.at_least("num_classes", num_classes, 2)
     array = np.sort(_target(values))
     if num_classes > len(array):
         raise ValueError(f"num_classes={num_classes} is more than the {len(array)} values")
@@ -81,6 +81,7 @@ def by_multiples(values: Any, step: float) -> np.ndarray:
       (N,) int32 labels in 1…K.
 
     Raises:
+      TypeError: the values are not numbers.
       ValueError: a value is not finite, or step ≤ 0.
     """
     checks.positive("step", step)

@@ -37,11 +37,11 @@ def _fours_and_nines(images: bytes, labels: bytes) -> Table:
     return Table(table.x[keep], table.y[keep])
 
 
-def _guide(name: str, path: str, part: str, sha256: str) -> Entry:
+def _guide(name: str, path: str, part: str, sha256: str, size: int) -> Entry:
     """Returns the entry of a part of svmguide1."""
     return Entry(
         name,
-        File(path, f"{_LIBSVM}.html#svmguide1", sha256, f"{_LIBSVM}/{path}"),
+        File(path, f"{_LIBSVM}.html#svmguide1", sha256, f"{_LIBSVM}/{path}", size=size),
         partial(read_libsvm, num_features=4),
         _signs,
         None,
@@ -51,7 +51,9 @@ def _guide(name: str, path: str, part: str, sha256: str) -> Entry:
     )
 
 
-def _gisette(name: str, part: str, rows_sha256: str, labels_sha256: str) -> Entry:
+def _gisette(
+    name: str, part: str, rows_sha256: str, labels_sha256: str, rows_size: int = 0
+) -> Entry:
     """Returns the entry of a part of Gisette, its files named gisette_`part`.…."""
     files = [
         File(
@@ -60,8 +62,9 @@ def _gisette(name: str, part: str, rows_sha256: str, labels_sha256: str) -> Entr
             sha256,
             _UCI + "static/public/170/gisette.zip",
             f"gisette_{part}.{kind}",
+            size=size,
         )
-        for kind, sha256 in (("data", rows_sha256), ("labels", labels_sha256))
+        for kind, sha256, size in (("data", rows_sha256, rows_size), ("labels", labels_sha256, 0))
     ]
     return Entry(
         name,
@@ -99,6 +102,7 @@ SIGNED_ENTRIES = (
             _UCI + "dataset/327/phishing+websites",
             "8bc126fbafd21c6a702b89b18baa8b989701f3fa993bf9af73b87529a92e6af0",
             _PHISHING,
+            size=789_871,
         ),
         read_arff,
         _signs,
@@ -112,18 +116,21 @@ SIGNED_ENTRIES = (
         "svmguide1",
         "training",
         "672e1a467b3f59589a6f1f3d43f93940d88589675ededb52090140fc1dc83971",
+        195_869,
     ),
     _guide(
         "svmguide1_test",
         "svmguide1.t",
         "test",
         "f9c2fd4c725172aeb4476fc1e2327d537f7fbc2f53f49dfd073f80efbe1ba8f7",
+        249_612,
     ),
     _gisette(
         "gisette",
         "train",
         "6d4c5e998afe67937b9e77a3334e03c85e545ebc65a6eb1333ffc14125cfc389",
         "42bd681fe51b161f033df773df14a0116e492676555ab14616c1b72edc054075",
+        67_788_724,
     ),
     _gisette(
         "gisette_valid",

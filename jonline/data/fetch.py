@@ -1,6 +1,7 @@
 """Finds the file of a data set, or downloads it, and checks that it is the file it should be."""
 
 import hashlib
+import io
 import os
 import tarfile
 import zipfile
@@ -8,7 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from jonline.data.files import missing_extra, read_bytes
+from jonline import checks
+from jonline.data.files import MOST_BYTES, gunzipped, missing_extra, up_to
 
 
 class File(NamedTuple):
@@ -23,6 +25,8 @@ class File(NamedTuple):
       url: where the file or its archive is downloaded; "" if only by hand.
       member: its name inside the archive; "" if it is not in one.
       archive_sha256: hex digest of the archive.
+      size: bytes of its uncompressed content, the bound of what is unpacked; 0 if it is not known,
+        where the bound is `files.MOST_BYTES`.
     """
 
     path: str
@@ -31,6 +35,7 @@ class File(NamedTuple):
     url: str = ""
     member: str = ""
     archive_sha256: str = ""
+    size: int = 0
 
 
 def digest(content: bytes) -> str:
@@ -38,18 +43,29 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _unpack(path: Path, member: str) -> bytes:
-    """Returns the uncompressed content of a file or, from a zip or tar archive, of its member."""
+def _unpack(path: Path, member: str, limit: int) -> bytes:
+    """Returns the uncompressed content of a file or, from a zip or tar archive, of its member.
+
+    No more than `limit` bytes are unpacked, of a tar archive that is gzipped all its members.
+    """
     try:
         if member and zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
-                return archive.read(_pick(archive.namelist(), member))
-        if member and tarfile.is_tarfile(path):
-            with tarfile.open(path) as archive:
+                info = archive.getinfo(_pick(archive.namelist(), member))
+                if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise ValueError(
+                        "neither stored nor deflated"
+                    )  # zipfile has no bound on others
+                with archive.open(info) as packed:
+                    return up_to(packed, limit)
+        with path.open("rb") as stream:
+            content = up_to(gunzipped(stream), limit)
+        if member and tarfile.is_tarfile(io.BytesIO(content)):
+            with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
                 packed = archive.extractfile(_pick(archive.getnames(), member))
-                return packed.read() if packed else b""
-        return read_bytes(path)
-    except (OSError, EOFError, KeyError, zipfile.BadZipFile, tarfile.TarError) as error:
+                return up_to(packed, limit) if packed else b""
+        return content
+    except Exception as error:  # each unpacker has its own kinds for what is damaged
         raise ValueError(
             f"{path} cannot be unpacked ({error}); delete it and load again"
         ) from error
@@ -69,18 +85,22 @@ def _checked(file: File, path: Path) -> bytes:
     A copy whose lines end in CRLF, or in a comma before the line end, is the same file if it has
     the checksum without them.
     """
-    content = _unpack(path, file.member)
-    got = digest(content)
-    if got == file.sha256:
-        return content
-    if file.sha256 == digest(content.replace(b"\r\n", b"\n").replace(b",\n", b"\n")):
-        return content
+    found = ""
     if file.archive_sha256:
         with path.open("rb") as archive:
-            if hashlib.file_digest(archive, "sha256").hexdigest() == file.archive_sha256:
-                return content
+            found = hashlib.file_digest(archive, "sha256").hexdigest()
+    is_archive = found != "" and found == file.archive_sha256
+    if is_archive or file.sha256:
+        # Such line ends make a copy three times as long at most.
+        limit = 3 * file.size if file.size and not is_archive else MOST_BYTES
+        content = _unpack(path, file.member, limit)
+        found = digest(content)
+        if is_archive or found == file.sha256:
+            return content
+        if file.sha256 == digest(content.replace(b"\r\n", b"\n").replace(b",\n", b"\n")):
+            return content
     raise ValueError(
-        f"{path} is not the file it should be: SHA-256 {got}, expected "
+        f"{path} is not the file it should be: SHA-256 {found}, expected "
         f"{file.sha256 or file.archive_sha256}; delete it and load again, or get it from "
         f"{file.origin}"
     )
@@ -91,24 +111,21 @@ def _archive(file: File) -> str:
     return unquote(file.url.rsplit("/", 1)[-1])
 
 
-def _on_disk(file: File, folders: list[Path]) -> Path | None:
-    """Returns the path of the file, gzipped or in its archive, in the first folder with one."""
+def _names(file: File) -> list[str]:
+    """Returns the names under which the file may be in a folder: also gzipped, or its archive."""
     names = [file.path, Path(file.path).name]
-    names += [name + ".gz" for name in names]
-    if file.url:
-        names.append(_archive(file))
-    for folder in folders:
-        for name in names:
-            if (folder / name).is_file():
-                return folder / name
-    return None
+    names += [name + ".gz" for name in names] + ([_archive(file)] if file.url else [])
+    return [*dict.fromkeys(names)]
 
 
-def _download(file: File, looked: str) -> Path:
+def _by_hand(file: File) -> str:
+    return f"get it from {file.url or file.origin} by hand, put it in a folder and pass directory="
+
+
+def _download(file: File) -> Path:
     """Returns the path of the file or its archive in pooch's cache, downloading it if need be."""
-    by_hand = (
-        f"get it from {file.url or file.origin} by hand, put it in a folder and pass directory="
-    )
+    looked = "directory= or $JONLINE_DATA"
+    by_hand = _by_hand(file)
     if not file.url:
         raise FileNotFoundError(
             f"{file.path} is not in {looked} and cannot be downloaded; {by_hand}"
@@ -138,34 +155,43 @@ def _download(file: File, looked: str) -> Path:
 def fetch(file: File, directory: str | os.PathLike | None = None) -> bytes:
     """Returns the uncompressed, checked content of a file.
 
-    Looks in `directory`, then in $JONLINE_DATA, then in pooch's cache, then downloads it. In a
-    folder the file may be at the top or in the subfolder of `file.path`, gzipped or not, or still
-    in its archive.
+    Looks in `directory`, then in $JONLINE_DATA. Where neither is given it looks in pooch's cache,
+    and downloads it there. In a folder the file may be at the top or in the subfolder of
+    `file.path`, gzipped or not, or still in its archive. Of what is packed no more is unpacked than
+    `file.size` lets expect, and nothing if the checksum of the archive is the only one and wrong.
 
     Args:
       file: what to find.
-      directory: a folder, or None.
+      directory: a folder, or None; "~" is the home folder.
 
     Returns:
       the content.
 
     Raises:
+      TypeError, ValueError: `directory` is no path, or an empty one.
       NotADirectoryError: `directory` or $JONLINE_DATA is not a folder.
-      FileNotFoundError: not found, and to be had by hand only.
-      ConnectionError: not found, and the download failed.
-      ImportError: not found, and pooch is not installed.
-      ValueError: found or downloaded, but with another checksum; a download is deleted again.
+      FileNotFoundError: not in the folders that are given, or to be had by hand only.
+      ConnectionError: no folder is given, and the download failed.
+      ImportError: no folder is given, and pooch is not installed.
+      ValueError: `directory` or $JONLINE_DATA is empty or an address; found or downloaded, but
+        damaged or with another checksum; a download is deleted again.
     """
     places = {"directory": directory, "$JONLINE_DATA": os.environ.get("JONLINE_DATA")}
-    folders = [(name, Path(place).expanduser()) for name, place in places.items() if place]
-    for name, folder in folders:
+    folders = [checks.path(name, place) for name, place in places.items() if place is not None]
+    given = [name for name, place in places.items() if place is not None]
+    for name, folder in zip(given, folders, strict=True):
         if not folder.is_dir():
             raise NotADirectoryError(f"{name} must be a folder, got {str(folder)!r}")
-    path = _on_disk(file, [folder for _, folder in folders])
-    if path is not None:
-        return _checked(file, path)
-    looked = " or ".join(str(folder) for _, folder in folders) or "directory= or $JONLINE_DATA"
-    path = _download(file, looked)
+        for path in (folder / path for path in _names(file)):
+            if path.is_file():
+                return _checked(file, path)
+    if folders:
+        raise FileNotFoundError(
+            f"{file.path} is not in {' or '.join(map(str, folders))}, neither by that name nor as "
+            f"{', '.join(_names(file)[1:])}; {_by_hand(file)}"
+            + (f"; without {' and '.join(given)} it is downloaded" if file.url else "")
+        )
+    path = _download(file)
     try:
         return _checked(file, path)
     except ValueError:

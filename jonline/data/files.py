@@ -2,19 +2,25 @@
 
 Each takes a path, or the content of a file as bytes, and returns a `Table`. A path may be gzipped,
 and "x.gz" is found where "x" was asked for. Missing values become NaN, which `from_arrays` reports
-and `drop_bad_rows` drops.
+and `drop_bad_rows` drops. A file that cannot be read is a ValueError that begins with its path, as
+is one that unpacks to more than MOST_BYTES, 2 GiB, or whose table takes more memory than that by
+what a few of its bytes say.
 """
 
 import csv
 import gzip
 import io
 import os
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
+from jonline import checks
+
+MOST_BYTES = 2**31
 MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null")
 
 
@@ -34,6 +40,36 @@ class Table(NamedTuple):
     groups: np.ndarray | None = None
 
 
+def gunzipped(stream: IO[bytes]) -> IO[bytes]:
+    """Returns a stream of the uncompressed content of a stream that may be gzipped."""
+    is_gzip = stream.read(2) == b"\x1f\x8b"
+    stream.seek(0)
+    return gzip.GzipFile(fileobj=stream) if is_gzip else stream  # pyright: ignore[reportReturnType]
+
+
+def up_to(stream: IO[bytes], limit: int) -> bytes:
+    """Returns the rest of a stream; ValueError where that is more than `limit` bytes."""
+    content = bytearray()
+    while chunk := stream.read(2**20):
+        content += chunk
+        if len(content) > limit:
+            raise ValueError(f"unpacked it has more than {limit} bytes")
+    return bytes(content)
+
+
+@contextmanager
+def named(source: str | os.PathLike | bytes) -> Iterator[None]:
+    """Raises what is wrong with the content of a file as ValueError that begins with its path."""
+    try:
+        yield
+    except (ValueError, OverflowError, EOFError, gzip.BadGzipFile, zlib.error, csv.Error) as error:
+        name = "" if isinstance(source, bytes) else f"{os.fspath(source)}: "
+        text = str(error)
+        if isinstance(error, UnicodeDecodeError):
+            text = f"byte {error.start} is not UTF-8; save the file as text in UTF-8"
+        raise ValueError(text if text.startswith(name) else name + text) from error
+
+
 def read_bytes(source: str | os.PathLike | bytes) -> bytes:
     """Returns the uncompressed content of a file that may be gzipped.
 
@@ -42,16 +78,19 @@ def read_bytes(source: str | os.PathLike | bytes) -> bytes:
 
     Raises:
       FileNotFoundError: neither exists.
+      ValueError: what is gzipped is damaged or has more than MOST_BYTES; gunzip the latter by hand.
     """
     if isinstance(source, bytes):
-        content = source
+        stream = io.BytesIO(source)
     else:
-        path = Path(source)
+        path = checks.path("source", source)
         zipped = path.with_name(path.name + ".gz")
         if not path.exists() and not zipped.exists():
             raise FileNotFoundError(f"neither {path} nor {zipped.name} beside it exists")
-        content = (path if path.exists() else zipped).read_bytes()
-    return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+        stream = (path if path.exists() else zipped).open("rb")
+    with named(source), stream:
+        content = gunzipped(stream)
+        return content.read() if content is stream else up_to(content, MOST_BYTES)
 
 
 def missing_extra(package: str, purpose: str) -> ImportError:
@@ -62,6 +101,13 @@ def missing_extra(package: str, purpose: str) -> ImportError:
 def _numbers(cells: list[str]) -> np.ndarray:
     """Returns cells as float64, NaN where missing; ValueError if one is not a number."""
     return np.array([np.nan if cell in MISSING else float(cell) for cell in cells])
+
+
+def _check_size(num_rows: int, num_columns: int, what: str) -> None:
+    """Raises ValueError where a table of float64 takes more than MOST_BYTES."""
+    size = 8 * num_rows * num_columns
+    if size > MOST_BYTES:
+        raise ValueError(f"{what} needs {size / 2**30:.3g} GiB, more than {MOST_BYTES / 2**30:g}")
 
 
 def _is_number(cell: str) -> bool:
@@ -108,7 +154,20 @@ def read_csv(
       ValueError: no rows, lines of different length, an unknown column, or text where a number
         should be (names line and column).
     """
-    text = read_bytes(source).decode("utf-8-sig")
+    content = read_bytes(source)
+    with named(source):
+        return _csv(content.decode("utf-8-sig"), target, header, drop, categorical, delimiter)
+
+
+def _csv(
+    text: str,
+    target: str | int,
+    header: bool,
+    drop: Sequence[str | int],
+    categorical: Sequence[str | int],
+    delimiter: str,
+) -> Table:
+    """Returns the table in the text of a file; see `read_csv`."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     lines, rows = [], []
     for row in reader:
@@ -126,8 +185,11 @@ def read_csv(
     cells = [[cell.strip() for cell in column] for column in zip(*rows, strict=True)]
 
     def position(column: str | int) -> int:
-        if isinstance(column, int) and -len(names) <= column < len(names):
-            return column % len(names)
+        if isinstance(column, np.integer):
+            column = int(column)
+        if isinstance(column, int) and not isinstance(column, bool):
+            if -len(names) <= column < len(names):
+                return column % len(names)
         if column not in names:
             raise ValueError(f"no column {column!r}; the columns are {names}")
         return names.index(str(column))
@@ -138,6 +200,9 @@ def read_csv(
     for i in sorted(set(range(len(names))) - skipped):
         if i in coded:
             values = sorted(set(cells[i]) - set(MISSING))
+            _check_size(
+                len(rows), len(values), f"column {names[i]!r} one-hot, of {len(values)} values,"
+            )
             blocks.append(_one_hot(cells[i], values))
             labels += [f"{names[i]}={value}" for value in values]
             continue
@@ -177,20 +242,29 @@ def read_arff(source: str | os.PathLike | bytes, *, target: str | None = None) -
         from scipy.io import arff
     except ImportError as error:
         raise missing_extra("scipy", "reading ARFF files") from error
-    lines = (line.rstrip().rstrip(",") for line in read_bytes(source).decode().splitlines())
-    try:
-        data, meta = arff.loadarff(io.StringIO("\n".join(lines) + "\n"))
-    except (arff.ArffError, NotImplementedError, StopIteration) as error:
-        raise ValueError(f"the file is not ARFF in dense form: {error}") from error
+    content = read_bytes(source)
+    with named(source):
+        lines = (line.rstrip().rstrip(",") for line in content.decode().splitlines())
+        try:
+            data, meta = arff.loadarff(io.StringIO("\n".join(lines) + "\n"))
+        except Exception as error:  # SciPy lets out whatever its parser runs into
+            raise ValueError(f"the file is not ARFF in dense form: {error}") from error
+        return _arff(data, meta, target)
+
+
+def _arff(data: np.ndarray, meta: Any, target: str | None) -> Table:
+    """Returns the table of what SciPy read; see `read_arff`."""
     names = list(meta.names())
-    target = names[-1] if target is None else target
-    if target not in names:
+    target = names[-1] if target is None and names else target
+    if target is None or target not in names:
         raise ValueError(f"no attribute {target!r}; the attributes are {names}")
 
     def column(name: str) -> tuple[Any, Sequence[str] | None]:
         kind, values = meta[name]
         if kind == "numeric":
             return data[name].astype(float), None
+        if kind != "nominal":
+            raise ValueError(f"attribute {name!r} is of the kind {kind}, not numeric or nominal")
         cells = [cell.decode() for cell in data[name].tolist()]
         return (_numbers(cells), None) if all(map(_is_number, values)) else (cells, values)
 
@@ -219,17 +293,19 @@ def read_numbers(source: str | os.PathLike | bytes, labels: str | os.PathLike | 
       ValueError: no rows, rows of different length, text that is no number, or another number of
         labels than rows.
     """
-    y = np.array([float(cell) for cell in read_bytes(labels).split()])
-    lines = [line for line in read_bytes(source).splitlines() if line.strip()]
-    if not lines or len(lines) != len(y):
-        raise ValueError(f"there are {len(lines)} rows and {len(y)} labels")
-    x = np.empty((len(lines), len(lines[0].split())), np.float32)
-    for i, line in enumerate(lines):
-        cells = line.split()
-        if len(cells) != x.shape[1]:
-            raise ValueError(f"row {i} has {len(cells)} numbers, expected {x.shape[1]}")
-        x[i] = np.array(cells, np.float32)
-    return Table(x, y)
+    cells, content = read_bytes(labels).split(), read_bytes(source)
+    with named(labels):
+        y = np.array([float(cell) for cell in cells])
+    lines = [line for line in content.splitlines() if line.strip()]
+    with named(source), named(labels):
+        if not lines or len(lines) != len(y):
+            raise ValueError(f"there are {len(lines)} rows and {len(y)} labels")
+    with named(source):
+        rows = [np.array(line.split(), np.float32) for line in lines]
+        for i, row in enumerate(rows):
+            if len(row) != len(rows[0]):
+                raise ValueError(f"row {i} has {len(row)} numbers, expected {len(rows[0])}")
+        return Table(np.stack(rows), y)
 
 
 def read_libsvm(
@@ -259,18 +335,24 @@ def read_libsvm(
         from sklearn.datasets import load_svmlight_file
     except ImportError as error:
         raise missing_extra("scikit-learn", "reading LIBSVM files") from error
+    if num_features is not None:
+        num_features = checks.at_least("num_features", num_features, 1)
     content = read_bytes(source)
-    x, y, *groups = load_svmlight_file(
-        io.BytesIO(content),
-        n_features=num_features,
-        zero_based=False,  # pyright: ignore[reportArgumentType]
-        query_id=True,
-    )
-    if query_sizes is not None:
-        sizes = np.array(read_bytes(query_sizes).split(), dtype=int)
-        if (sizes < 0).any() or sizes.sum() != len(y):
-            raise ValueError(
-                f"the query sizes add up to {sizes.sum()}, but there are {len(y)} rows"
-            )
+    with named(source):
+        x, y, *groups = load_svmlight_file(
+            io.BytesIO(content),
+            n_features=num_features,
+            zero_based=False,  # pyright: ignore[reportArgumentType]
+            query_id=True,
+        )
+        if num_features is None:
+            what = f"a dense table of {len(y)} rows with an index {x.shape[1]}, the highest,"
+            _check_size(len(y), x.shape[1], what)
+    if query_sizes is None:
+        return Table(x.toarray(), y, groups=groups[0] if b" qid:" in content else None)
+    cells = read_bytes(query_sizes).split()
+    with named(query_sizes):
+        sizes = [int(cell) for cell in cells]
+        if min(sizes, default=0) < 0 or sum(sizes) != len(y):
+            raise ValueError(f"the query sizes add up to {sum(sizes)}, but there are {len(y)} rows")
         return Table(x.toarray(), y, groups=np.repeat(np.arange(len(sizes)), sizes))
-    return Table(x.toarray(), y, groups=groups[0] if b" qid:" in content else None)

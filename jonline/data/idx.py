@@ -9,7 +9,7 @@ import os
 
 import numpy as np
 
-from jonline.data.files import Table, read_bytes
+from jonline.data.files import Table, named, read_bytes
 
 _KINDS = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
@@ -28,6 +28,12 @@ def read_idx(source: str | os.PathLike | bytes) -> np.ndarray:
       ValueError: the content does not begin as IDX does, or is shorter or longer than it says.
     """
     content = read_bytes(source)
+    with named(source):
+        return _idx(content)
+
+
+def _idx(content: bytes) -> np.ndarray:
+    """Returns the array in the content of a file; see `read_idx`."""
     if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in _KINDS or not content[3]:
         raise ValueError(
             "an IDX file must begin with two bytes 0, a kind of number and a number of axes, got "
@@ -61,6 +67,9 @@ def read_images(images: str | os.PathLike | bytes, labels: str | os.PathLike | b
       ValueError: a file is not IDX, or the arrays have other shapes.
     """
     x, y = read_idx(images), read_idx(labels)
-    if x.ndim < 2 or y.shape != x.shape[:1]:
-        raise ValueError(f"images (N, ...) need labels (N,), got shapes {x.shape} and {y.shape}")
+    with named(images), named(labels):
+        if x.ndim < 2 or y.shape != x.shape[:1]:
+            raise ValueError(
+                f"images (N, ...) need labels (N,), got shapes {x.shape} and {y.shape}"
+            )
     return Table(x.reshape(len(x), math.prod(x.shape[1:])), y)

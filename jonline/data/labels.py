@@ -1,9 +1,11 @@
 """Labels of any kind to 1…K and back."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from jonline.data.arrays import is_bad, items
 
 
 class Encoding(NamedTuple):
@@ -19,40 +21,30 @@ class Encoding(NamedTuple):
     order: tuple
 
 
-def _items(name: str, values: Any, size: str) -> list:
-    """Returns the entries of a sequence as they are (those of an array as Python's), or raises."""
-    items = values.tolist() if hasattr(values, "tolist") else values
-    items = list(items) if isinstance(items, Sequence) else items
-    if not isinstance(items, list) or not all(isinstance(item, Hashable) for item in items):
-        raise ValueError(
-            f"{name} must have shape ({size},) and hashable entries, got {items!r:.100}"
-        )
-    return items
-
-
-def _own_order(values: Any, items: list) -> Any:
-    """Returns the order of an ordered categorical, else that of numbers, or raises ValueError."""
+def _own_order(values: Any, entries: list) -> Any:
+    """Returns the order of ordered categories, else that of numbers, or raises ValueError."""
     dtype: Any = getattr(values, "dtype", None)
-    if getattr(dtype, "ordered", False):
+    if getattr(dtype, "ordered", type(dtype).__name__ == "Enum"):  # of pandas, of polars
         return dtype.categories
-    if not all(isinstance(item, (int, float, np.number, np.bool_)) for item in items):
-        seen = sorted({str(item) for item in items})
+    present = [item for item in entries if not is_bad(item)]
+    if not all(isinstance(item, (int, float, np.integer, np.floating)) for item in present):
+        seen = sorted(set(present), key=str)
         raise ValueError(
             "order must be given, lowest first, for labels that are not numbers; "
-            f"put these in order: {seen}"
+            f"put these in order, for example order = {seen}"
         )
-    array = np.asarray(items)
-    return np.unique(array[np.isfinite(array)])
+    return sorted(set(present))
 
 
 def encode_labels(values: Any, order: Sequence | None = None) -> Encoding:
     """Returns labels 1…K for values of any kind, with the order that decodes them.
 
     Args:
-      values: (N,) numbers, strings or other hashable values.
+      values: (N,) numbers, strings or other hashable values; a list, array, or series of pandas or
+        polars. A missing one (None, NaN, NA) is an error unless it is in the order.
       order: the K ≥ 2 different values, lowest first. None takes the order of an ordered pandas
-        categorical; otherwise it sorts the values that occur, which is allowed for numbers only:
-        the order of names is not in the names.
+        categorical or of a polars Enum; otherwise it sorts the values that occur, which is allowed
+        for numbers only: the order of names is not in the names.
 
     Returns:
       Encoding(labels, order); K is `len(order)`.
@@ -61,16 +53,22 @@ def encode_labels(values: Any, order: Sequence | None = None) -> Encoding:
       ValueError: values not (N,), no order for values that are not numbers, an order with fewer
         than 2 or with repeated values, or a value that is not in the order (names its row).
     """
-    items = _items("values", values, "N")
-    order = _own_order(values, items) if order is None else order
-    order = tuple(_items("order", order, "K"))
+    entries = items("values", values, "N")
+    order = _own_order(values, entries) if order is None else order
+    order = tuple(items("order", order, "K"))
     code = {value: k for k, value in enumerate(order, start=1)}
+    for row, item in enumerate(entries):
+        if is_bad(item) and item not in code:
+            raise ValueError(
+                f"row {row} has value {item!r}, which is no label; leave such rows out, for "
+                "example x, values, _ = jonline.data.drop_bad_rows(x, values)"
+            )
     if len(order) < 2 or len(code) < len(order):
         raise ValueError(f"order must have at least 2 values, each once, got {list(order)}")
-    for row, item in enumerate(items):
+    for row, item in enumerate(entries):
         if item not in code:
             raise ValueError(f"row {row} has value {item!r}, which is not in order={list(order)}")
-    return Encoding(np.array([code[item] for item in items], np.int32), order)
+    return Encoding(np.array([code[item] for item in entries], np.int32), order)
 
 
 def encode_signs(values: Any, order: Sequence | None = None) -> Encoding:
@@ -112,8 +110,8 @@ def decode_labels(labels: Any, order: Sequence) -> np.ndarray:
     bad = (array < 1) | (array > len(order))
     if bad.any():
         raise ValueError(f"labels must be in 1..{len(order)}, got {array[bad][0]}")
-    items = _items("order", order, "K")
+    entries = items("order", order, "K")
     kinds = (int, float, np.number), str
-    alike = any(all(isinstance(item, kind) for item in items) for kind in kinds)
-    table = np.asarray(items) if alike else np.fromiter(items, object, len(items))
+    alike = any(all(isinstance(item, kind) for item in entries) for kind in kinds)
+    table = np.asarray(entries) if alike else np.fromiter(entries, object, len(entries))
     return table[array - 1]

@@ -45,13 +45,13 @@ def multilabel_table(
     Differs: the paper repeats the generator until there are N rows, whereby priors and words change
     in the midst of a table if its seed does; here one call draws all.
     """
-    checks.at_least("num_rows", num_rows, 1)
-    checks.at_least("num_features", num_features, 1)
-    checks.at_least("num_labels", num_labels, 1)
-    checks.at_least("subset_size", subset_size, 1)
+    num_rows = checks.at_least("num_rows", num_rows, 1)
+    num_features = checks.at_least("num_features", num_features, 1)
+    num_labels = checks.at_least("num_labels", num_labels, 1)
+    subset_size = checks.at_least("subset_size", subset_size, 1)
     rule = f"be at most num_labels = {num_labels}"
     checks.require(subset_size <= num_labels, "subset_size", rule, subset_size)
-    checks.at_least("seed", seed, 0)
+    seed = checks.at_least("seed", seed, 0)
     checks.require(seed < 2**32, "seed", "be < 2^32", seed)
     try:
         from sklearn.datasets import make_multilabel_classification

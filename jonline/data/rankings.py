@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from jonline import checks
+from jonline.data.arrays import features, numbers
 from jonline.data.dataset import VertexTable
 
 
@@ -29,19 +30,21 @@ def query_rankings(
       float32, the m x m permutation matrix row after row): y[:, m i + j] = 1 where document i has
       place j, the place 0 that of the highest grade. Examples are in the order of the queries.
 
+    Warns:
+      RuntimeWarning: as `from_arrays`.
+
     Raises:
-      TypeError: num_items or seed is no int.
+      TypeError: num_items or seed is no int, or x or grades are not numbers.
       ValueError: arrays of other shapes or not finite, m < 2, or no query has m grades.
     """
-    checks.at_least("num_items", num_items, 2)
-    checks.at_least("seed", seed, 0)
-    x, grades, groups = np.asarray(x), np.asarray(grades), np.asarray(groups)
-    if x.ndim != 2 or grades.shape != x.shape[:1] or groups.shape != x.shape[:1]:
+    num_items = checks.at_least("num_items", num_items, 2)
+    seed = checks.at_least("seed", seed, 0)
+    x, grades, groups = features(x), numbers("grades", grades, 1), np.asarray(groups)
+    if grades.shape != x.shape[:1] or groups.shape != x.shape[:1]:
         raise ValueError(
             "x must be (N, n), grades and groups (N,), got "
             f"{x.shape}, {grades.shape} and {groups.shape}"
         )
-    checks.finite("x", x)
     checks.finite("grades", grades)
     rng = np.random.default_rng(seed)
     examples, most = [], 0

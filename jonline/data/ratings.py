@@ -5,7 +5,7 @@ import os
 import numpy as np
 
 from jonline import checks
-from jonline.data.files import Table, read_csv
+from jonline.data.files import Table, named, read_csv
 
 
 def one_user(
@@ -40,8 +40,21 @@ def one_user(
     Source: the set-up of Crammer and Singer, "Pranking with ranking", NIPS 2001.
     Differs: they took other users by a least number of ratings; here n is given.
     """
-    checks.at_least("num_users", num_users, 1)
+    num_users = checks.at_least("num_users", num_users, 1)
+    if user is not None:
+        user = checks.at_least("user", user, 0)
     columns = read_csv(source, target=2, delimiter=delimiter, header=header)
+    with named(source):
+        return _one_user(columns, (lowest, highest), user, num_users)
+
+
+def _one_user(
+    columns: Table, scale: tuple[float, float], user: int | None, num_users: int
+) -> Table:
+    """Returns the films one user rated of the ratings in a table; see `one_user`."""
+    if columns.y.dtype.kind != "f" or not np.isfinite(columns.y).all():
+        raise ValueError("the third column must hold ratings, finite numbers")
+    checks.finite("users and films", columns.x[:, :2])
     users, films = columns.x[:, 0].astype(int), columns.x[:, 1].astype(int)
     ratings = columns.y
     ids, counts = np.unique(users, return_counts=True)
@@ -58,6 +71,7 @@ def one_user(
     order = np.argsort(films[own])
     rows, y = films[own][order], ratings[own][order]
     x = np.zeros((len(rows), num_users))
+    lowest, highest = scale
     middle, width = (lowest + highest) / 2, highest - lowest
     for column, other in enumerate(others):
         theirs = (users == other) & np.isin(films, rows)

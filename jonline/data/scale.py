@@ -1,7 +1,7 @@
 """Scalings of features, computed over the whole table, in float64 where not said otherwise.
 
-A constant column and a row of zeros become zeros, not NaN. Magnitudes beyond the square root of the
-float64 range, 1e-150 to 1e150, are not catered for.
+Each returns an array of its own. A constant column and a row of zeros become zeros, not NaN.
+Magnitudes beyond the square root of the float64 range, 1e-150 to 1e150, are not catered for.
 """
 
 from typing import Any
@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 
 from jonline import checks
+from jonline.data.arrays import numbers
 
 
 def _table(x: Any) -> np.ndarray:
-    """Returns x as an (N, n) float64 array, or raises ValueError."""
-    array = np.asarray(x, dtype=float)
-    if array.ndim != 2:
-        raise ValueError(f"x must have shape (N, n), got {array.shape}")
+    """Returns x as an (N, n) float64 array of its own, or raises unless it is finite numbers."""
+    array = numbers("x", x, 2).astype(float)
+    checks.finite("x", array)
     return array
 
 
 def unscaled(x: Any) -> np.ndarray:
-    """Returns x, (N, n), as it is."""
+    """Returns x, (N, n) finite numbers, as it is, in float64."""
     return _table(x)
 
 
@@ -38,10 +38,7 @@ def divided(x: Any, divisor: float) -> np.ndarray:
       ValueError: x is not (N, n), or divisor ≤ 0.
     """
     checks.positive("divisor", divisor)
-    array = np.asarray(x, dtype=np.float32)
-    if array.ndim != 2:
-        raise ValueError(f"x must have shape (N, n), got {array.shape}")
-    return array / np.float32(divisor)
+    return numbers("x", x, 2).astype(np.float32) / np.float32(divisor)
 
 
 def standardise(x: Any) -> np.ndarray:
@@ -54,7 +51,8 @@ def standardise(x: Any) -> np.ndarray:
       (N, n) float64.
 
     Raises:
-      ValueError: x is not (N, n).
+      TypeError: x is not numbers.
+      ValueError: x is not (N, n) or not finite.
     """
     array = _table(x)
     constant = np.ptp(array, axis=0) == 0  # the std of a constant column need not round to 0
@@ -72,7 +70,8 @@ def min_max(x: Any) -> np.ndarray:
       (N, n) float64.
 
     Raises:
-      ValueError: x is not (N, n).
+      TypeError: x is not numbers.
+      ValueError: x is not (N, n) or not finite.
     """
     array = _table(x)
     width = np.ptp(array, axis=0)
@@ -92,7 +91,8 @@ def unit_indicators(x: Any) -> np.ndarray:
       (N, number of pairs) float64.
 
     Raises:
-      ValueError: x is not (N, n).
+      TypeError: x is not numbers.
+      ValueError: x is not (N, n) or not finite.
     """
     array = _table(x)
     found = []
@@ -113,7 +113,8 @@ def unit_rows(x: Any) -> np.ndarray:
       (N, n) float64.
 
     Raises:
-      ValueError: x is not (N, n).
+      TypeError: x is not numbers.
+      ValueError: x is not (N, n) or not finite.
     """
     array = _table(x)
     norm = np.linalg.norm(array, axis=1, keepdims=True)

@@ -45,6 +45,7 @@ def crammer_singer(*, noise: Any = 0.125) -> Stream:
     Source: Crammer and Singer, "Pranking with ranking", NIPS 2001.
     """
     checks.non_negative("noise", noise)
+    noise = checks.own(noise)
 
     def init(key: PRNGKey) -> PRNGKey:
         return key
@@ -79,8 +80,9 @@ def linear_teacher(num_features: int, num_classes: int, *, margin: Any = 0.0) ->
       TypeError: n or K is not a static int.
       ValueError: n < 1, K < 2, or a concrete margin outside [0, 1/K).
     """
-    checks.at_least("num_features", num_features, 1)
-    checks.at_least("num_classes", num_classes, 2)
+    num_features = checks.at_least("num_features", num_features, 1)
+    num_classes = checks.at_least("num_classes", num_classes, 2)
+    margin = checks.own(margin)
     number = checks.concrete(margin)
     if number is not None:
         rule = f"be in [0, 1/num_classes) = [0, {1 / num_classes:.4g})"

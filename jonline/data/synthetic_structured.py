@@ -54,9 +54,10 @@ def van_der_hoeven(num_classes: int, scale: int, *, noise: float | Array = 0.0) 
 
     Source: arXiv:2502.18709, appendix H.1.2, with n' in {2, 4} and r in {0, 0.1}.
     """
-    checks.at_least("num_classes", num_classes, 2)
-    checks.at_least("scale", scale, 1)
+    num_classes = checks.at_least("num_classes", num_classes, 2)
+    scale = checks.at_least("scale", scale, 1)
     checks.probability("noise", noise)
+    noise = checks.own(noise)
     size, most = 10 * scale, 5 * scale
     num_vectors = sum(math.comb(size, s) for s in range(scale, most + 1))
     rule = f"be at most {num_vectors}, the number of prototypes at scale={scale}"
@@ -73,9 +74,11 @@ def van_der_hoeven(num_classes: int, scale: int, *, noise: float | Array = 0.0) 
         def add(carry):
             vectors, found, num_drawn = carry
             new = candidate(jax.random.fold_in(k_vectors, num_drawn))
-            known = jnp.any(jnp.all(vectors == new, axis=1))  # rows not yet found are 0, new is not
+            known = jnp.any(
+                jnp.all(vectors == new[None], axis=1)
+            )  # rows not yet found are 0, new is not
             here = (classes == found) & ~known
-            vectors = jnp.where(here[:, None], new, vectors)
+            vectors = jnp.where(here[:, None], new[None], vectors)
             return vectors, found + jnp.where(known, 0, 1), num_drawn + 1
 
         begin = jnp.zeros((num_classes, size)), jnp.int32(0), jnp.int32(0)
@@ -118,9 +121,10 @@ def plackett_luce(num_items: int, num_features: int, *, noise: float | Array = 1
       TypeError: if m or n is no static int.
       ValueError: if m < 2, n < 1, or a concrete noise is negative.
     """
-    checks.at_least("num_items", num_items, 2)
-    checks.at_least("num_features", num_features, 1)
+    num_items = checks.at_least("num_items", num_items, 2)
+    num_features = checks.at_least("num_features", num_features, 1)
     checks.non_negative("noise", noise)
+    noise = checks.own(noise)
     items = jnp.arange(num_items, dtype=jnp.int32)
 
     def init(key: PRNGKey) -> Utilities:
@@ -137,7 +141,7 @@ def plackett_luce(num_items: int, num_features: int, *, noise: float | Array = 1
         mine, theirs = utility[:, None], utility[None]
         before = (theirs > mine) | ((theirs == mine) & (items[None] < items[:, None]))
         place = jnp.sum(before, axis=1, dtype=jnp.int32)
-        return Example(x, (place[:, None] == items).astype(x.dtype).reshape(-1))
+        return Example(x, (place[:, None] == items[None]).astype(x.dtype).reshape(-1))
 
     return Stream(init, draw)
 
@@ -153,7 +157,7 @@ def _choose(words: Array, num_chosen: int | Array) -> Array:
     words = ((words >> width) << width) | jnp.arange(n, dtype=jnp.uint32)
 
     def one_bit(i, below):
-        higher = below | (jnp.uint32(1) << (31 - i).astype(jnp.uint32))
+        higher = below | (jnp.uint32(1) << jnp.asarray(31 - i, jnp.uint32))
         return jnp.where(jnp.sum(words < higher, dtype=jnp.int32) < num_chosen, higher, below)
 
     return words <= jax.lax.fori_loop(0, 32, one_bit, jnp.uint32(0))

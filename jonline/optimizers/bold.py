@@ -15,7 +15,7 @@ from jonline.optimizers.online import OnlineOptimizer
 
 
 class BoldState(NamedTuple):
-    """State of `bold`: the states of all copies (D+1, ...), and the answers heard, int32."""
+    """State of `bold`: the states of all copies (D+1, ...), and the answers so far, int32."""
 
     copies: Any
     count: Array
@@ -26,7 +26,8 @@ def bold(base: OnlineOptimizer, *, delay: int) -> OnlineOptimizer:
 
     Copy t mod (D+1) plays round t and learns from its answer, which comes just before the copy's
     next turn. Under a fixed delay of D the answers come one a round, so their number tells the
-    round: t = count + D once one has come, and before that all copies are as they began.
+    round: t = count + D once one has come, and before that all copies are as they began. So each
+    answer has to come; one without a value counts, and leaves the copy as it is.
 
     Args:
       base: e.g. `adaptive_ogd(10.0, project=True)`.
@@ -39,7 +40,7 @@ def bold(base: OnlineOptimizer, *, delay: int) -> OnlineOptimizer:
       TypeError, ValueError: if an argument is of the wrong kind or out of range.
     """
     checks.kind("base", base, OnlineOptimizer)
-    checks.delay_bound(delay, "delay")
+    delay = checks.delay_bound(delay, "delay")
     num_copies = delay + 1
 
     def init(params):
@@ -55,16 +56,23 @@ def bold(base: OnlineOptimizer, *, delay: int) -> OnlineOptimizer:
     def playing(state):
         return copy(state, (state.count + delay) % num_copies)
 
-    def update(state, residual, x, stamp):
+    def answered(state, move):
         index = state.count % num_copies
-        new = base.update(copy(state, index), residual, x, stamp)
+        new = move(copy(state, index))
         put = jax.lax.dynamic_update_index_in_dim
         copies = jax.tree.map(lambda leaf, part: put(leaf, part, index, 0), state.copies, new)
         return BoldState(copies, state.count + 1)
+
+    def update(state, residual, x, stamp):
+        return answered(state, lambda one: base.update(one, residual, x, stamp))
+
+    def skip(state):
+        return answered(state, (lambda one: one) if base.skip is None else base.skip)
 
     return OnlineOptimizer(
         init=init,
         params=lambda state: base.params(playing(state)),
         stamp=lambda state: base.stamp(playing(state)),
         update=update,
+        skip=skip,
     )

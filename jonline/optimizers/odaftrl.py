@@ -50,7 +50,8 @@ def odaftrl(
         delta_s = max(0, min(F(W_s) - F(W-), <G_s, W_s - W->, F(W^) - F(W-) + <G_s, W_s - W^>)),
     where F(W) = lambda_s ||W||^2 / 2 + <G_1 + … + G_s, W>, W- its minimiser, W^ that of
     F(W) - min(1, ||G_s|| / ||GO||) <GO, W>. All differences are computed from the inner products
-    of Theta, GO and G_s, without taking one large number from another.
+    of Theta, GO and G_s, without taking one large number from another. The round of an answer is
+    told by its number, so each has to come; one without a value is the gradient 0 of its round.
 
     Args:
       diameter: B > 0.
@@ -70,10 +71,10 @@ def odaftrl(
     algorithm above, which plays with the newest lambda.
     Differs: while lambda = 0 and no gradient has come, W = 0 of all minimisers is taken.
     """
-    checks.positive("diameter", diameter)
-    checks.delay_bound(delay, "delay")
+    diameter = checks.positive("diameter", diameter)
+    delay = checks.delay_bound(delay, "delay")
     if scale is not None:
-        checks.positive("scale", scale)
+        scale = checks.positive("scale", scale)
     radius = diameter / 2
     alpha = diameter * diameter / 2 if scale is None else scale
     size = delay + 1
@@ -98,8 +99,8 @@ def odaftrl(
     def update(state, residual, x, stamp):
         slot = state.count % size
         take, put = jax.lax.dynamic_index_in_dim, jax.lax.dynamic_update_index_in_dim
-        leaving = take(state.residuals, slot, 0, False)[:, None] * take(state.xs, slot, 0, False)
-        arriving = residual[:, None] * x
+        leaving = take(state.residuals, slot, 0, False)[:, None] * take(state.xs, slot, 0, True)
+        arriving = residual[:, None] * x[None]
         old = state.old + leaving
         recent = (state.recent - leaving) + arriving
         delta = _delta(stamp, old, recent, residual, x, radius)
@@ -112,7 +113,11 @@ def odaftrl(
             count=state.count + 1,
         )
 
-    return OnlineOptimizer(init, params, lambda state: state.reg, update)
+    def skip(state):
+        nothing = jnp.zeros_like(state.residuals[0]), jnp.zeros_like(state.xs[0])
+        return update(state, *nothing, state.reg)
+
+    return OnlineOptimizer(init, params, lambda state: state.reg, update, skip)
 
 
 def _factor(reg, sq_norm, radius):

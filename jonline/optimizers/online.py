@@ -16,6 +16,7 @@ import optax
 
 from jonline import checks
 from jonline.core import Array
+from jonline.oracles import where_observed
 
 OptState = Any
 Stamp = Any
@@ -30,12 +31,30 @@ class OnlineOptimizer(NamedTuple):
       stamp: `(state) -> stamp`, what `update` will need of this state when the answer comes.
       update: `(state, residual, x, stamp) -> state`, once for every answer; residual (d,) and x
         (n,) are of the round that was asked, and so is the stamp.
+      skip: `(state) -> state` for an answer without a value, in an optimizer that counts answers to
+        know the round (and so needs each of them); None leaves the state as it is.
     """
 
     init: Callable[[Array], OptState]
     params: Callable[[OptState], Array]
     stamp: Callable[[OptState], Stamp]
     update: Callable[[OptState, Array, Array, Stamp], OptState]
+    skip: Callable[[OptState], OptState] | None = None
+
+
+def receive(
+    optimizer: OnlineOptimizer, state: OptState, residual: Array, x: Array, stamp: Stamp, seen: Any
+) -> OptState:
+    """Returns the state after an answer, which is skipped unless `seen`, bool ()."""
+    skipped = state if optimizer.skip is None else optimizer.skip(state)
+    return where_observed(seen, optimizer.update(state, residual, x, stamp), skipped)
+
+
+def declare(optimizer: OnlineOptimizer, update: Callable) -> None:
+    """Lets a learner's `update` say that its optimizer needs every answer, if so it is."""
+    if optimizer.skip is not None:
+        reason = "its optimizer (bold, odaftrl) counts answers to know the round"
+        vars(update).update(needs_every_answer=reason)
 
 
 class OgdState(NamedTuple):
@@ -69,8 +88,9 @@ def adaptive_ogd(
 
     Source: arXiv:2502.18709, section 3.2 and appendix H.
     """
-    checks.positive("diameter", diameter)
-    checks.non_negative("offset", offset)
+    diameter = checks.positive("diameter", diameter)
+    offset = checks.non_negative("offset", offset)
+    project = checks.flag("project", project)
 
     def update(state, residual, x, stamp):
         del stamp
@@ -99,12 +119,15 @@ def descend(
     """Returns Pi(W - eta r x^T), eta = B / sqrt(2 (offset + sq_sum)), eta = 0 for sq_sum = 0."""
     root = jnp.sqrt(2 * (offset + sq_sum))
     eta = jnp.where(sq_sum > 0, diameter / jnp.maximum(root, jnp.finfo(root.dtype).tiny), 0.0)
-    params = params - (eta * residual)[:, None] * x
+    params = params - (eta * residual)[:, None] * x[None]
     return project_ball(params, diameter / 2) if project else params
 
 
 def project_ball(params: Array, radius: float | Array) -> Array:
     """Returns the point of the ball ||W||_F <= radius next to `params`."""
+    checks.elementwise(params=params)
+    checks.elementwise(radius=radius)
+    params = jnp.asarray(params, jnp.result_type(params, float))
     norm = jnp.sqrt(jnp.sum(params * params))
     return params * jnp.minimum(1.0, radius / jnp.maximum(norm, jnp.finfo(norm.dtype).tiny))
 
@@ -132,8 +155,8 @@ def from_optax(
       TypeError: if `tx` is no gradient transformation, or `project` no function.
     """
     checks.kind("tx", tx, optax.GradientTransformation)
-    if project is not None and not callable(project):
-        raise TypeError(f"project must be a function (W) -> W, got {project!r:.100}")
+    if project is not None:
+        checks.function("project", project, "(W) -> W")
 
     def init(params):
         inner = jax.tree.map(jnp.asarray, tx.init(params))
@@ -141,9 +164,10 @@ def from_optax(
 
     def update(state, residual, x, stamp):
         del stamp
-        gradient = residual[:, None] * x
-        updates, inner = tx.update(gradient, state.inner, state.params)
-        params = jnp.asarray(optax.apply_updates(state.params, updates))
+        gradient = residual[:, None] * x[None]
+        with jax.numpy_dtype_promotion("standard"):  # optax's own code counts on it
+            updates, inner = tx.update(gradient, state.inner, state.params)
+            params = jnp.asarray(optax.apply_updates(state.params, updates))
         return OptaxState(params if project is None else project(params), inner)
 
     return OnlineOptimizer(init, lambda state: state.params, lambda state: (), update)

@@ -21,7 +21,7 @@ class SolidState(NamedTuple):
       sq_sum: Z, see `solid_ogd`.
       norm_sum: sum of ||G|| over the answers so far.
       lost: what rounding took from that sum (Kahan).
-      count: answers so far, int32.
+      count: answers observed so far, int32.
     """
 
     params: Array
@@ -72,10 +72,11 @@ def solid_ogd(
     Differs: the paper prints the constant C^2 (tau*^2 + tau*) behind the root; inside it has the
     right unit and gives the term of the bound that it is there for.
     """
-    checks.positive("diameter", diameter)
-    checks.non_negative("gradient_bound", gradient_bound)
-    checks.non_negative("max_delay", max_delay)
-    checks.non_negative("offset", offset)
+    diameter = checks.positive("diameter", diameter)
+    gradient_bound = checks.non_negative("gradient_bound", gradient_bound)
+    max_delay = checks.non_negative("max_delay", max_delay)
+    offset = checks.non_negative("offset", offset)
+    project = checks.flag("project", project)
     ahead = gradient_bound**2 * (max_delay * (max_delay + 1.0))  # int32 holds no such squares
 
     def init(params):

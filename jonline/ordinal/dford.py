@@ -15,15 +15,15 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jonline import checks
 from jonline.core import Array, Learner
 from jonline.draws import bernoulli, two_words, uniform_index
 from jonline.hypotheses import Hypothesis
-from jonline.oracles import Directional
+from jonline.oracles import Directional, where_observed
 from jonline.ordinal.thresholds import (
     OrdinalState,
-    check_feedback,
     check_hypothesis,
     check_tie,
     descend,
@@ -32,6 +32,8 @@ from jonline.ordinal.thresholds import (
     step_size,
     zero_state,
 )
+
+_MOST_CLASSES = 2**16 - 1
 
 
 class DfordPrediction(NamedTuple):
@@ -63,15 +65,19 @@ def label_prob(label: Array, greedy: Array, num_classes: int, explore: float | A
     triangle whose farthest label has weight 1, and from which the constant of its variance bound,
     6 K^2 (1 + ln K) / gamma, follows.
     """
+    if not isinstance(num_classes, (np.ndarray, jax.Array)):  # an array of them is not checked
+        num_classes = check_num_classes(num_classes)
+    checks.elementwise(label=label, greedy=greedy, num_classes=num_classes, explore=explore)
+    label, greedy = jnp.asarray(label, jnp.int32), jnp.asarray(greedy, jnp.int32)
     weight = jnp.maximum(greedy, num_classes + 1 - greedy) - jnp.abs(label - greedy)
     total = _cumulative(num_classes, greedy, num_classes)
     exploit = jnp.where(label == greedy, 1.0 - explore, 0.0)
-    return exploit + explore * (weight / total.astype(float))
+    return exploit + explore * (weight.astype(float) / total.astype(float))
 
 
 def label_distribution(greedy: Array, num_classes: int, explore: float | Array) -> Array:
     """Returns the distribution P (K,) of the drawn label; `label_prob` of 1…K."""
-    labels = jnp.arange(1, num_classes + 1, dtype=jnp.int32)
+    labels = jnp.arange(1, check_num_classes(num_classes) + 1, dtype=jnp.int32)
     return label_prob(labels, greedy, num_classes, explore)
 
 
@@ -84,10 +90,14 @@ def draw_label(words: Array, greedy: Array, num_classes: int, explore: float | A
     Args:
       words: (2,) uint32.
       greedy: int32 () in 1…K.
-      num_classes: K, static, below 46 000 (Z < 2^31).
+      num_classes: K in 2…65 535, static.
       explore: gamma in [0, 1].
     """
+    num_classes = check_num_classes(num_classes)
+    checks.vector("words", words, 2)
     labels = jnp.arange(1, num_classes, dtype=jnp.int32)
+    checks.elementwise(greedy=greedy, explore=explore, labels=labels)
+    greedy = jnp.asarray(greedy, jnp.int32)
     r = uniform_index(words[1], _cumulative(num_classes, greedy, num_classes))
     below = _cumulative(labels, greedy, num_classes) <= r
     explored = 1 + jnp.sum(below, dtype=jnp.int32)
@@ -95,14 +105,27 @@ def draw_label(words: Array, greedy: Array, num_classes: int, explore: float | A
 
 
 def _cumulative(label, greedy, num_classes):
-    """Returns sum_{j <= label} (M - |j - y^|), a whole number."""
+    """Returns sum_{j <= label} (M - |j - y^|), a whole number of at most K (K + 1) / 2 < 2^31.
+
+    It is label M' + label (label + 1) / 2 - past (past + 1) with M' = M - y^. The sum of the first
+    two can be beyond 32 bits, the products are not, and the difference is right modulo 2^32.
+    """
     slack = jnp.maximum(greedy, num_classes + 1 - greedy) - greedy
     past = jnp.maximum(label - greedy, 0)
-    return (label * (2 * slack + label + 1) >> 1) - past * (past + 1)
+    label, slack, past = (jnp.asarray(n).astype(jnp.uint32) for n in (label, slack, past))
+    up_to = label * slack + (label * (label + 1) >> 1)
+    return (up_to - past * (past + 1)).astype(jnp.int32)
+
+
+def check_num_classes(num_classes: int) -> int:
+    """Returns K as a Python int; raises unless it is in 2…65 535, where Z < 2^31."""
+    return checks.at_least("num_classes", num_classes, 2, _MOST_CLASSES)
 
 
 def bound_norm(norm: Array, clip: float | Array) -> Array:
     """Returns the factor min(1, alpha / ||g||), which leaves short gradients alone."""
+    checks.elementwise(norm=norm, clip=clip)
+    norm = jnp.asarray(norm, jnp.result_type(norm, float))
     return jnp.minimum(1.0, clip / jnp.maximum(norm, jnp.finfo(norm.dtype).tiny))
 
 
@@ -111,6 +134,8 @@ def fix_norm(norm: Array, clip: float | Array) -> Array:
 
     Source: arXiv:2512.19550, section 6.1, as it is printed.
     """
+    checks.elementwise(norm=norm, clip=clip)
+    norm = jnp.asarray(norm, jnp.result_type(norm, float))
     return jnp.where(norm > 0, clip / jnp.maximum(norm, jnp.finfo(norm.dtype).tiny), 0.0)
 
 
@@ -136,8 +161,8 @@ def dford(
 
     Args:
       hypothesis: model of f; `hypotheses.linear(n)` for inputs of shape (n,).
-      num_classes: K >= 2, static. Labels are 1…K; a label above K is not noticed, so pass the
-        data's own `num_classes`.
+      num_classes: K in 2…65 535, static. Labels are 1…K; pass the data's own `num_classes`,
+        since a label above K is noticed by `metrics.ordinal` alone.
       reg: lambda > 0. From a zero start it only scales the state, with alpha in force or not: it
         changes no prediction.
       explore: gamma in [0, 1]; 0 always plays the greedy label, and the estimate of tau is biased.
@@ -148,8 +173,9 @@ def dford(
         thresholds. The first step has eta lambda = 1 and wipes out either, unless it is clipped.
 
     Returns:
-      A Learner. State: `OrdinalState`. Prediction: `DfordPrediction`. Reads `Directional`. With
-      late answers tau is the one of the prediction, and g has f and theta of the update.
+      A Learner. State: `OrdinalState`. Prediction: `DfordPrediction`. Reads `Directional`; an
+      answer without a value changes nothing, and t counts the others. With late answers tau is the
+      one of the prediction, and g has f and theta of the update.
 
     Raises:
       ValueError: if a concrete argument is out of range (traced values are not checked).
@@ -167,16 +193,14 @@ def dford(
     come from neither.
     """
     check_hypothesis(hypothesis)
-    checks.at_least("num_classes", num_classes, 2)
-    checks.positive("reg", reg)
-    checks.probability("explore", explore)
-    bound = None if clip is None else checks.scalar("clip", clip)
-    if bound is not None:
-        checks.require(bound > 0, "clip", "be > 0", clip)
-    if not callable(clip_rule):
-        raise TypeError(f"clip_rule must be a function of norm and clip, got {clip_rule!r:.100}")
+    num_classes = check_num_classes(num_classes)
+    reg = checks.positive("reg", reg)
+    explore = checks.probability("explore", explore)
+    if clip is not None:
+        clip = checks.real("clip", clip, "be > 0", lambda bound: bound > 0)
+    checks.function("clip_rule", clip_rule, "(norm, clip) -> factor")
     check_tie(tie)
-    checks.require(init in ("zeros", "random"), "init", 'be "zeros" or "random"', repr(init))
+    checks.choice("init", init, ("zeros", "random"))
 
     def initial(key):
         state = zero_state(hypothesis, num_classes)
@@ -201,7 +225,7 @@ def dford(
 
     def update(state, x, prediction, feedback, key):
         del key
-        check_feedback("dford", Directional, feedback)
+        checks.feedback("dford", feedback, Directional)
         z = jnp.where(feedback.above, 1.0, -1.0)
         z = jnp.where(prediction.output == num_classes, 0.0, z)
         tau = hinge_tau(z, prediction.score, prediction.threshold)
@@ -211,7 +235,8 @@ def dford(
         if clip is not None:
             factor = clip_rule(gradient_norm(state, x, tau, taus), clip)
         decay, rate = step_size(state, reg, factor)
-        return descend(hypothesis, state, x, taus, tau, decay, rate)
+        moved = descend(hypothesis, state, x, taus, tau, decay, rate)
+        return where_observed(feedback.observed, moved, state)
 
     def one_hot(label):
         return jnp.arange(1, num_classes, dtype=jnp.int32) == label

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 from jonline import checks
 from jonline.core import Array, Learner
 from jonline.hypotheses import Hypothesis
-from jonline.oracles import Label
+from jonline.oracles import Label, where_observed
 from jonline.ordinal.thresholds import (
+    MOST_CLASSES,
     OrdinalPrediction,
-    check_feedback,
     check_hypothesis,
     check_tie,
     descend,
@@ -41,19 +41,19 @@ def prank(
                   theta <- (1 - eta lambda) theta - eta tau, eta = 1/(lambda t).
     Without delay the first keeps the thresholds ordered and makes at most (K-1) (R^2+1) / margin^2
     errors, each counted by its size, on a stream that a unit model separates by a margin. In the
-    second lambda only scales the state: where every label is observed, its predictions are those of
-    the perceptron that moves in every round.
+    second lambda only scales the state: its predictions are those of the perceptron that moves in
+    every round.
 
     Args:
       hypothesis: model of f; `hypotheses.linear(n)` for inputs of shape (n,).
-      num_classes: K >= 2, static. Labels are 1…K; a label above K is not noticed, so pass the
-        data's own `num_classes`.
+      num_classes: K in 2…2^24, static. Labels are 1…K; pass the data's own `num_classes`,
+        since a label above K is noticed by `metrics.ordinal` alone.
       reg: lambda > 0, or None for the perceptron of 2001.
       tie: "<" predicts min{i: f(x) < theta_i}, "<=" min{i: f(x) <= theta_i}.
 
     Returns:
       A Learner. State: `OrdinalState`. Prediction: `OrdinalPrediction`. Reads
-      `Label(value, observed)`; a round without a label only passes: it counts towards t.
+      `Label(value, observed)`; an answer without a label changes nothing, and t counts the others.
 
     Raises:
       ValueError: if a concrete argument is out of range (traced values are not checked).
@@ -62,9 +62,8 @@ def prank(
     Source: Crammer and Singer, "Pranking with ranking", 2001; arXiv:2512.19550, appendix B.1.
     """
     check_hypothesis(hypothesis)
-    checks.at_least("num_classes", num_classes, 2)
-    if reg is not None:
-        checks.positive("reg", reg)
+    num_classes = checks.at_least("num_classes", num_classes, 2, MOST_CLASSES)
+    reg = None if reg is None else checks.positive("reg", reg)
     check_tie(tie)
 
     def init(key):
@@ -79,15 +78,13 @@ def prank(
 
     def update(state, x, prediction, feedback, key):
         del key
-        check_feedback("prank", Label, feedback)
+        checks.feedback("prank", feedback, Label)
         y = feedback.value
         tau = hinge_tau(label_signs(y, y, num_classes), prediction.score, prediction.thresholds)
-        learns = feedback.observed
         if reg is None:
-            learns = learns & (prediction.output != y)
-        tau = jnp.where(learns, tau, 0.0)
+            tau = jnp.where(prediction.output != y, tau, 0.0)
         decay, rate = step_size(state, reg)
-        decay = jnp.where(learns, decay, 0.0)
-        return descend(hypothesis, state, x, tau, jnp.sum(tau), decay, rate)
+        moved = descend(hypothesis, state, x, tau, jnp.sum(tau), decay, rate)
+        return where_observed(feedback.observed, moved, state)
 
     return Learner(init, predict, update)

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 from jonline import checks
 from jonline.core import Array, Learner
 from jonline.hypotheses import Hypothesis
-from jonline.oracles import Interval
+from jonline.oracles import Interval, where_observed
 from jonline.ordinal.thresholds import (
+    MOST_CLASSES,
     OrdinalPrediction,
-    check_feedback,
     check_hypothesis,
     check_tie,
     descend,
@@ -44,14 +44,15 @@ def pril(
 
     Args:
       hypothesis: model of f; `hypotheses.linear(n)` for inputs of shape (n,).
-      num_classes: K >= 2, static. Labels are 1…K; a label above K is not noticed, so pass the
-        data's own `num_classes`.
+      num_classes: K in 2…2^24, static. Labels are 1…K; pass the data's own `num_classes`,
+        since a label above K is noticed by `metrics.ordinal` alone.
       reg: lambda > 0, or None for steps of size 1 without regularisation.
       tie: "<" predicts min{i: f(x) < theta_i}, "<=" min{i: f(x) <= theta_i}.
 
     Returns:
       A Learner. State: `OrdinalState`. Prediction: `OrdinalPrediction`. Reads
-      `Interval(low, high)`.
+      `Interval(low, high, observed)`; an answer without a value changes nothing, and t counts the
+      others.
 
     Raises:
       ValueError: if a concrete argument is out of range (traced values are not checked).
@@ -62,9 +63,8 @@ def pril(
     arXiv:2512.19550, appendix B.1, is to PRank.
     """
     check_hypothesis(hypothesis)
-    checks.at_least("num_classes", num_classes, 2)
-    if reg is not None:
-        checks.positive("reg", reg)
+    num_classes = checks.at_least("num_classes", num_classes, 2, MOST_CLASSES)
+    reg = None if reg is None else checks.positive("reg", reg)
     check_tie(tie)
 
     def init(key):
@@ -79,10 +79,11 @@ def pril(
 
     def update(state, x, prediction, feedback, key):
         del key
-        check_feedback("pril", Interval, feedback)
+        checks.feedback("pril", feedback, Interval)
         z = label_signs(feedback.low, feedback.high, num_classes)
         tau = hinge_tau(z, prediction.score, prediction.thresholds)
         decay, rate = step_size(state, reg)
-        return descend(hypothesis, state, x, tau, jnp.sum(tau), decay, rate)
+        moved = descend(hypothesis, state, x, tau, jnp.sum(tau), decay, rate)
+        return where_observed(feedback.observed, moved, state)
 
     return Learner(init, predict, update)

@@ -49,8 +49,16 @@ def regularised_loss_metric(
       `(example, prediction, feedback, state) -> {"regularised_loss", "regret"}`, floats: the
       learner's L_reg, and by how much it is above the comparator's.
 
+    Raises:
+      TypeError, ValueError: if an argument is of the wrong kind or out of range.
+
     Source: arXiv:2512.19550, eq. (4) and section 5.
     """
+    reg = checks.positive("reg", reg)
+    checks.kind("hypothesis", hypothesis, Hypothesis)
+    if comparator is not None:
+        checks.kind("comparator", comparator, OrdinalState)
+        comparator = jax.tree.map(checks.own, comparator)
 
     def loss(score, model, y):
         sq_norm = hypothesis.sq_norm(model.f)
@@ -75,10 +83,14 @@ def regret(
     Args:
       trace: from `jonline.trace`, of an ordinal learner; one from round 0 has the whole regret.
       reg, hypothesis, comparator: as for `regularised_loss_metric`.
+
+    Raises:
+      TypeError, ValueError: if an argument is of the wrong kind or out of range.
     """
     metric = regularised_loss_metric(reg, hypothesis, comparator)
+    checks.fields("trace", trace, "example", "prediction", "feedback", "state")
     rounds = jax.vmap(metric)(trace.example, trace.prediction, trace.feedback, trace.state)
-    each = np.asarray(rounds["regret"])
+    each = np.array(rounds["regret"])
     return Regret(each, np.cumsum(each, dtype=np.float64))
 
 
@@ -92,7 +104,7 @@ def regret_bound(
 
     Args:
       num_classes: K >= 2.
-      sq_radius: R^2, at least every k(x, x).
+      sq_radius: R^2 >= 0, at least every k(x, x).
       num_rounds: T >= 1, any shape.
       reg: lambda > 0.
       explore: gamma in (0, 1].
@@ -103,14 +115,21 @@ def regret_bound(
     Source: arXiv:2512.19550, theorems 2 and 3.
     Differs: for K = 2 or T < 3 the printed form is less than what its proof shows, the second form.
     """
-    checks.at_least("num_classes", num_classes, 2)
-    checks.positive("reg", reg)
-    checks.probability("explore", explore)
-    checks.positive("explore", explore)
-    checks.require(np.asarray(num_rounds) >= 1, "num_rounds", "be >= 1", num_rounds)
-    log_rounds = np.log(np.asarray(num_rounds, np.float64))
+    num_classes = checks.at_least("num_classes", num_classes, 2)
+    sq_radius = checks.non_negative("sq_radius", sq_radius, static=True)
+    reg = checks.positive("reg", reg, static=True)
+    explore = checks.real(
+        "explore", explore, "be in (0, 1]", lambda q: (q > 0) & (q <= 1), static=True
+    )
+    num_rounds = checks.numbers("num_rounds", num_rounds, 1)
+    log_rounds = np.log(num_rounds)
     log_classes = np.log(num_classes)
     printed = 16 * log_classes * log_rounds
     shown = 4 * (1 + log_classes) * (1 + log_rounds)
-    is_enough = (num_classes >= 3) & (np.asarray(num_rounds) >= 3)
-    return num_classes**2 * (sq_radius + 1) / (reg * explore) * np.where(is_enough, printed, shown)
+    is_enough = (num_classes >= 3) & (num_rounds >= 3)
+    return (
+        float(num_classes) ** 2
+        * (sq_radius + 1)
+        / (reg * explore)
+        * np.where(is_enough, printed, shown)
+    )

@@ -22,14 +22,17 @@ from jonline import checks
 from jonline.core import Array, ArrayTree
 from jonline.hypotheses import Hypothesis
 
+MOST_CLASSES = 1 << 24  # labels up to it are exact in float32
+
 
 class OrdinalState(NamedTuple):
-    """A threshold model and the number of answers it was given, empty ones too.
+    """A threshold model and the number of answers it learned from.
 
     Attributes:
       f: hypothesis of the score.
       thresholds: theta, (K-1,) float, not always ordered.
-      round: int32 (), answers delivered so far; the next step is the one of t = round + 1.
+      round: int32 (), answers observed so far; the next step is the one of t = round + 1. An answer
+        without a value does not count: a step of 1/(lambda t) fits t observed ones.
     """
 
     f: ArrayTree
@@ -53,25 +56,13 @@ class OrdinalPrediction(NamedTuple):
 
 def check_tie(tie: str) -> None:
     """Raises ValueError unless `tie` is "<" or "<="."""
-    checks.require(tie in ("<", "<="), "tie", 'be "<" or "<="', repr(tie))
+    checks.choice("tie", tie, ("<", "<="))
 
 
 def check_hypothesis(hypothesis: Any) -> None:
     """Raises TypeError unless `hypothesis` is one."""
-    if not isinstance(hypothesis, Hypothesis):
-        raise TypeError(
-            f"hypothesis must be a Hypothesis, got {hypothesis!r:.100}; hypotheses.linear(n) makes "
-            "one for n features"
-        )
-
-
-def check_feedback(learner: str, kind: Any, feedback: Any) -> None:
-    """Raises TypeError unless `feedback` has the fields of the kind that the learner reads."""
-    if not all(hasattr(feedback, field) for field in kind._fields):
-        oracle = f"oracles.{kind.__name__.lower()}()"
-        raise TypeError(
-            f"{learner} reads {kind.__name__}, got {type(feedback).__name__}; use {oracle}"
-        )
+    cure = "hypotheses.linear(n) makes one for n features"
+    checks.kind("hypothesis", hypothesis, Hypothesis, cure)
 
 
 def predict_label(score: Array, thresholds: Array, tie: str = "<") -> Array:
@@ -82,6 +73,9 @@ def predict_label(score: Array, thresholds: Array, tie: str = "<") -> Array:
 
     Source: arXiv:2512.19550, section 4.1.
     """
+    checks.elementwise(score=score, thresholds=thresholds)
+    checks.vector("thresholds", thresholds)
+    check_tie(tie)
     num_classes = thresholds.shape[0] + 1
     index = jnp.arange(1, num_classes, dtype=jnp.int32)
     is_above = score < thresholds if tie == "<" else score <= thresholds
@@ -93,7 +87,9 @@ def label_signs(low: Array, high: Array, num_classes: int) -> Array:
 
     Source: arXiv:2512.19550, eq. (3) and section 7.2.
     """
+    num_classes = checks.at_least("num_classes", num_classes, 1, MOST_CLASSES)
     index = jnp.arange(1, num_classes, dtype=jnp.int32)
+    checks.elementwise(low=low, high=high, labels=index)
     return jnp.where(index < low, 1.0, jnp.where(index >= high, -1.0, 0.0))
 
 
@@ -106,6 +102,7 @@ def hinge_tau(z: Array, score: Array, thresholds: Array) -> Array:
     Differs: its heading prints "<" where the proof of its Theorem 1 has "<="; with "<" a learner
     that starts at zero stays there for ever.
     """
+    checks.elementwise(z=z, score=score, thresholds=thresholds)
     is_wrong = jnp.where(z > 0, score <= thresholds, (z < 0) & (score >= thresholds))
     return jnp.where(is_wrong, z, 0.0)
 
@@ -123,6 +120,8 @@ def interval_hinge_loss(score: Array, thresholds: Array, low: Array, high: Array
 
     Source: arXiv:2512.19550, eq. (6).
     """
+    checks.elementwise(score=score, thresholds=thresholds)
+    checks.vector("thresholds", thresholds)
     z = label_signs(low, high, thresholds.shape[0] + 1)
     return jnp.sum(jnp.maximum(-z * (score - thresholds), 0.0))
 
@@ -136,6 +135,7 @@ def regularised_loss(
 
     Source: arXiv:2512.19550, eq. (4), with the factor 1/2 that the paper's gradient implies.
     """
+    checks.elementwise(sq_norm=sq_norm, reg=reg)
     return hinge_loss(score, thresholds, y) + reg / 2 * (sq_norm + jnp.sum(thresholds**2))
 
 

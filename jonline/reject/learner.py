@@ -102,7 +102,7 @@ def dral(
     Differs: the paper takes rho to be >= 0 and does not say what happens where a step makes it
     negative; here updates and queries go on with it as it is, and decisions with max(rho, 0).
     """
-    checks.kind("exact_gradient", exact_gradient, bool)
+    exact_gradient, cost = checks.flag("exact_gradient", exact_gradient), check_cost(cost)
 
     def gradient(z, width):
         return double_ramp_gradient(z, width, cost, exact=exact_gradient)
@@ -112,7 +112,7 @@ def dral(
         ask = double_ramp_asks(score, width)
         return ask, ask.astype(score.dtype)
 
-    return _learner("dral", hypothesis, cost, step_size, project, gradient, query)
+    return _learner("dral", hypothesis, step_size, project, gradient, query)
 
 
 def dsal(
@@ -140,6 +140,7 @@ def dsal(
     Differs: the first f and rho, not given there, are those of DRAL; eqs. (6) and (7) have the
     opposite signs, against eq. (48) and what the paper says of them.
     """
+    slope = checks.positive("slope", slope)
 
     def query(score, width, key):
         prob = double_sigmoid_query_prob(score, width, slope)
@@ -171,18 +172,17 @@ def dsol(
 
 
 def _double_sigmoid(name, hypothesis, cost, slope, step_size, project, query) -> Learner:
-    checks.positive("slope", slope)
+    slope, cost = checks.positive("slope", slope), check_cost(cost)
 
     def gradient(z, width):
         return double_sigmoid_gradient(z, width, cost, slope)
 
-    return _learner(name, hypothesis, cost, step_size, project, gradient, query)
+    return _learner(name, hypothesis, step_size, project, gradient, query)
 
 
 def _learner(
     name: str,
     hypothesis: Hypothesis,
-    cost: float | Array,
     step_size: StepSize,
     project: bool,
     gradient: Callable[[Array, Array], tuple[Array, Array]],
@@ -190,8 +190,7 @@ def _learner(
 ) -> Learner:
     """Gradient steps on a loss of (z, rho), `gradient`, where `query` says to ask."""
     checks.kind("hypothesis", hypothesis, Hypothesis)
-    check_cost(cost)
-    checks.kind("project", project, bool)
+    project = checks.flag("project", project)
     rate_of = _schedule(step_size)
 
     def init(key):
@@ -205,10 +204,7 @@ def _learner(
 
     def update(state, x, prediction, feedback, key):
         del key
-        if not all(hasattr(feedback, field) for field in Label._fields):
-            raise TypeError(
-                f"{name} reads Label, got {type(feedback).__name__}; use oracles.label_if_asked()"
-            )
+        checks.feedback(name, feedback, Label, oracle="oracles.label_if_asked()")
         dtype = state.width.dtype
         y = jnp.asarray(feedback.value, dtype)
         # A label other than -1 and 1, and a step size below 0, leave a state that is not finite,
@@ -232,17 +228,16 @@ def _learner(
     return Learner(init, predict, update)
 
 
-def check_cost(cost: Any) -> None:
-    """Raises unless a concrete `cost` is a number in (0, 1/2)."""
-    number = checks.scalar("cost", cost)
-    if number is not None:
-        checks.require((number > 0) & (number < 0.5), "cost", "be in (0, 1/2)", cost)
+def check_cost(cost: Any, *, static: bool = False) -> Any:
+    """Returns a concrete `cost` in (0, 1/2), as `checks.real` does."""
+    ok = lambda number: (number > 0) & (number < 0.5)  # noqa: E731
+    return checks.real("cost", cost, "be in (0, 1/2)", ok, static=static)
 
 
 def _schedule(step_size: StepSize) -> Callable[[Array], Any]:
     """Returns the step size as a function of the round, having looked at its first rounds."""
     if not callable(step_size):
-        checks.positive("step_size", step_size)
+        step_size = checks.positive("step_size", step_size)
         return lambda t: step_size
     rounds = np.arange(1000, dtype=np.int32)
     rates = checks.concrete(jax.vmap(step_size)(jnp.asarray(rounds)))

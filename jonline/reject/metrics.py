@@ -32,7 +32,7 @@ def losses(cost: float | Array) -> Callable[..., dict[str, Array]]:
     Raises:
       TypeError, ValueError: if a concrete `cost` is out of range.
     """
-    check_cost(cost)
+    cost = check_cost(cost)
 
     def metrics(example, prediction, feedback, state):
         del feedback, state
@@ -83,8 +83,8 @@ def rates(records: Mapping[str, Any], *, running: bool = False) -> Rates:
       ValueError: if a count is missing.
     """
     names = ("accepted", "rejected", "correct", "misclassified", "asked")
-    for name in names:
-        checks.require(name in records, "records", f"have {name!r} of reject.losses", [*records])
+    checks.columns("records", records, names, "reject.losses")
+    running = checks.flag("running", running)
     counts = {name: np.asarray(records[name], np.int64) for name in names}
     if running:
         counts = {name: np.cumsum(count, axis=-1) for name, count in counts.items()}

@@ -2,7 +2,7 @@
 
 Each takes a learner whose prediction has `.ask` and returns one that asks otherwise; what is
 learned from a label stays the same. A budget has to be the outermost: what is put around it asks
-without it.
+without it. A label that was asked for and came without a value is spent.
 """
 
 from typing import Any, NamedTuple
@@ -63,7 +63,7 @@ def at_random(learner: Learner, rate: float | Array) -> Learner:
     Raises:
       TypeError, ValueError: as `always`; if a concrete `rate` is out of range.
     """
-    checks.probability("rate", rate)
+    rate = checks.probability("rate", rate)
 
     def rule(key, prediction):
         ask = bernoulli(two_words(key)[0], rate)
@@ -108,29 +108,28 @@ def budget(
 
     Raises:
       TypeError, ValueError: as `always`; if a concrete argument is out of range, or neither `most`
-        nor `fraction` is given.
+        nor `fraction` is given. A sweep refuses it a delay that may never end.
     """
     _check_learner("budget", learner)
     if most is None and fraction is None:
         raise ValueError("budget needs most, fraction or both, got neither")
     if most is not None:
-        number = checks.scalar("most", most)
-        if number is not None:
-            is_whole = (number >= 0) & (number == np.floor(number)) & (number < 2**31)
-            checks.require(is_whole, "most", "be a whole number in 0…2^31 - 1", most)
+        is_whole = lambda n: (n >= 0) & (n == np.floor(n)) & (n < 2**31)  # noqa: E731
+        most = checks.real("most", most, "be a whole number in 0…2^31 - 1", is_whole)
     if fraction is not None:
-        checks.probability("fraction", fraction)
-    checks.at_least("max_delay", max_delay, 0)
+        fraction = checks.probability("fraction", fraction)
+    max_delay = checks.delay_bound(max_delay, "max_delay")
 
     def has_left(state):
-        rounds = state.round + (max_delay + 1)
-        asked = state.asked + (max_delay + 1)
+        open_rounds = max_delay + 1
+        rounds = jnp.minimum(state.round, 2**31 - 1 - open_rounds) + open_rounds
         left = jnp.asarray(True)
-        if most is not None:
-            left = asked <= jnp.asarray(most).astype(jnp.int32)
+        if most is not None:  # taken from the right side, where no sum can be beyond int32
+            left = state.asked <= jnp.asarray(most).astype(jnp.int32) - open_rounds
         if fraction is not None:
             allowed = jnp.ceil(fraction * (1 - 1e-6) * rounds.astype(float)).astype(jnp.int32)
-            left = left & ((asked <= allowed) | (jnp.asarray(fraction) >= 1))
+            within = state.asked <= allowed - open_rounds
+            left = left & (within | (jnp.asarray(fraction) >= 1))
         return left
 
     def init(key):
@@ -150,6 +149,8 @@ def budget(
             round=state.round + 1,
         )
 
+    reason = "budget counts what was asked for by the answers, and would spend more than it has"
+    vars(update).update(needs_every_answer=reason)
     return Learner(init, predict, update)
 
 

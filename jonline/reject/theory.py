@@ -12,6 +12,7 @@ Symbols: as in `jonline.reject.formulas`, and
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from jonline import checks
@@ -62,10 +63,11 @@ def rejected_bound(
     The learner's own rho may be any: the steps have to be counted in the branch that was taken,
     where the paper takes its intervals for disjoint.
     """
-    _check(comparator, cost, step_size, sq_radius, tight)
+    args = _checked(comparator, cost, step_size, sq_radius, tight)
+    _, cost, step_size, sq_radius, _ = args
     eta_d = step_size * cost
     least = (1 + eta_d**2 * (sq_radius + 1) + 2 * eta_d) / (2 * eta_d)
-    return _bound(least, comparator, cost, step_size, sq_radius, tight)
+    return _bound(least, *args)
 
 
 def misclassified_bound(
@@ -77,9 +79,10 @@ def misclassified_bound(
     which rho grew, which are the wrong ones (and some rejections) while rho >= 1/2; below that a
     wrong label can take the other branch.
     """
-    _check(comparator, cost, step_size, sq_radius, tight)
+    args = _checked(comparator, cost, step_size, sq_radius, tight)
+    _, cost, step_size, sq_radius, _ = args
     least = (step_size * cost * (sq_radius + 1) + 2) / 2
-    return _bound(least, comparator, cost, step_size, sq_radius, tight)
+    return _bound(least, *args)
 
 
 def _bound(
@@ -100,14 +103,18 @@ def _bound(
     return alpha**2 * sq_norm + (1 - alpha * rho) ** 2 + 2 * eta * alpha / min(m1, m22) * loss
 
 
-def _check(comparator, cost, step_size, sq_radius, tight) -> None:
+def _checked(comparator, cost, step_size, sq_radius, tight) -> tuple:
+    """Returns the arguments as Python numbers."""
     checks.kind("comparator", comparator, Comparator)
-    checks.positive("sq_norm", comparator.sq_norm)
-    checks.positive("width", comparator.width)
-    checks.non_negative("loss", comparator.loss)
-    check_cost(cost)
-    checks.positive("step_size", step_size)
-    checks.positive("sq_radius", sq_radius)
+    comparator = Comparator(
+        sq_norm=checks.positive("sq_norm", comparator.sq_norm, static=True),
+        width=checks.positive("width", comparator.width, static=True),
+        loss=checks.non_negative("loss", comparator.loss, static=True),
+    )
+    cost = check_cost(cost, static=True)
+    step_size = checks.positive("step_size", step_size, static=True)
+    sq_radius = checks.positive("sq_radius", sq_radius, static=True)
+    tight = checks.flag("tight", tight)
     reach = np.sqrt(comparator.sq_norm * sq_radius)
     enough = reach >= (comparator.width + 1) * (1 - 1e-6)  # up to the rounding of a norm
     checks.require(enough, "W R", f"be >= rho + 1 = {comparator.width + 1}", reach)
@@ -116,6 +123,7 @@ def _check(comparator, cost, step_size, sq_radius, tight) -> None:
             comparator.width >= 1, "width", "be >= 1 where there is loss", comparator.width
         )
         checks.require(not tight, "tight", "be False where there is loss", tight)
+    return comparator, cost, step_size, sq_radius, tight
 
 
 def smoothness(*, slope: float, sq_radius: float) -> float:
@@ -130,8 +138,8 @@ def smoothness(*, slope: float, sq_radius: float) -> float:
 
     Source: arXiv:1906.06166, lemma 4.
     """
-    checks.positive("slope", slope)
-    checks.positive("sq_radius", sq_radius)
+    slope = checks.positive("slope", slope, static=True)
+    sq_radius = checks.positive("sq_radius", sq_radius, static=True)
     return slope**2 * (sq_radius + 1) / 5
 
 
@@ -160,8 +168,8 @@ def local_regret_bound(
     gamma^2 (R^2 + 1) / 4. The paper's proof replaces a probability by 1 on the wrong side.
     """
     beta = smoothness(slope=slope, sq_radius=sq_radius)
-    checks.require(np.asarray(num_rounds) >= 1, "num_rounds", "be >= 1", num_rounds)
-    T = np.asarray(num_rounds, np.float64)
+    T = checks.numbers("num_rounds", num_rounds, 1)
+    tight = checks.flag("tight", tight)
     return 5 / 4 * beta * T if tight else 4 * beta * (T + 1)
 
 
@@ -184,12 +192,11 @@ def local_regret(
     Source: arXiv:1906.06166, definition 5.
     """
     checks.kind("hypothesis", hypothesis, Hypothesis)
-    check_cost(cost)
-    checks.positive("slope", slope)
+    cost, slope = check_cost(cost), checks.positive("slope", slope)
 
     def metrics(example, prediction, feedback, state):
         del feedback, state
-        z = example.y * prediction.score
+        z = jnp.asarray(example.y, prediction.score.dtype) * prediction.score
         in_z, in_width = double_sigmoid_gradient(z, prediction.width, cost, slope)
         return {"local_regret": in_z**2 * hypothesis.diagonal(example.x) + in_width**2}
 

@@ -17,6 +17,7 @@ import numpy as np
 import optax
 from jax import lax
 
+from jonline import checks
 from jonline.core import Array
 from jonline.structured.space import Mixture
 
@@ -47,13 +48,14 @@ def sinkhorn(
     It is argmax <z, P> + H(P), with the entropy H(P) = -sum P log P. Every iteration makes all
     column sums 1 after a step in f: that of Sinkhorn, f_i - log(1 + r_i), or, where it leaves less
     sum |r|, that of Newton, f - H^+ r with H = diag(1 + r) - P P^T. Large scores are first divided
-    by a power of 2, and doubled as soon as max |r| <= 0.1, together with f and g. What is left of r
-    at the end is moved to where row and column sums lack something.
+    by a power of 2, and doubled as soon as max |r| <= 0.1, together with f and g; of a range beyond
+    2^34 (2^66 in float64), in which nothing but the best assignments is left, not to the end. What
+    is left of r at the end is moved to where row and column sums lack something.
 
     The iterates are log P rather than f and g, so that rounding at large scores is no residual.
 
     Args:
-      scores: z (m, m), finite.
+      scores: z (m, m), finite; else the result is NaN.
       tolerance: of max |r|, > 0; None for 1e-10, in float32 for 8 roundings, 1e-6.
       max_iterations: cap. Up to m = 10 normal scores of any deviation up to 1000 took at most 30,
         those of whole multiples of 1000, with many ties, at most 60.
@@ -65,21 +67,24 @@ def sinkhorn(
     Differs: Sinkhorn's step alone can take a number of iterations exponential in the range of the
     scores, thousands for normal ones of deviation 10; hence Newton's, and the doubling.
     """
-    m = jnp.shape(scores)[0]
-    if jnp.shape(scores) != (m, m):
-        raise ValueError(f"scores must be a square matrix, got shape {jnp.shape(scores)}")
-    dtype = jnp.result_type(scores, jnp.float32)
+    checks.elementwise(scores=scores)
+    m = np.shape(scores)[0] if np.ndim(scores) else 0
+    checks.require(m and np.shape(scores) == (m, m), "scores", "be square", np.shape(scores))
+    max_iterations = checks.non_negative("max_iterations", max_iterations)
+    with jax.numpy_dtype_promotion("standard"):
+        dtype = jnp.result_type(scores, jnp.float32)
     scores = jnp.asarray(scores, dtype)
     if tolerance is None:
         tolerance = max(1e-10, 8 * float(jnp.finfo(dtype).eps))
+    least = checks.positive("tolerance", tolerance)
 
     def balanced(log_point):
-        log_point = log_point - jax.nn.logsumexp(log_point, axis=0)
+        log_point = log_point - jax.nn.logsumexp(log_point, axis=0)[None]
         return log_point, jnp.sum(jnp.exp(log_point), axis=1) - 1
 
     def goes_on(carry):
         _, r, halvings, n = carry
-        return (n < max_iterations) & ((halvings > 0) | (jnp.max(jnp.abs(r)) > tolerance))
+        return (n < max_iterations) & ((halvings > 0) | (jnp.max(jnp.abs(r)) > least))
 
     def step(carry):
         log_point, r, halvings, n = carry
@@ -92,13 +97,19 @@ def sinkhorn(
         return (
             jnp.where(better, newton, plain),
             jnp.where(better, r_newton, r_plain),
-            halvings - doubles,
+            halvings - doubles.astype(halvings.dtype),
             n + 1,
         )
 
+    # Scores that range over more are rounded as if they had this range and their number of digits,
+    # so a power of 2 less leaves the same best assignments.
+    width = 8 * jnp.dtype(dtype).itemsize
+    half_range = jnp.max(scores / 2) - jnp.min(scores / 2)
+    excess = jnp.maximum(half_range / (_FLAT * 2.0 ** (width - 3)), 1.0)
+    scores = scores / lax.reduce_precision(excess, jnp.finfo(dtype).nexp, 0)
     wide = jnp.maximum((jnp.max(scores) - jnp.min(scores)) / _FLAT, 1.0)
-    halvings = jnp.minimum(jnp.ceil(jnp.log2(wide)), 30).astype(jnp.int32)
-    start = balanced(scores / jnp.left_shift(1, halvings).astype(dtype))
+    halvings = jnp.minimum(jnp.ceil(jnp.log2(wide)), width - 2).astype(f"int{width}")
+    start = balanced(scores / jnp.left_shift(jnp.ones_like(halvings), halvings).astype(dtype))
     log_point, r, _, n = lax.while_loop(goes_on, step, (*start, halvings, jnp.int32(0)))
     point = _filled_up(jnp.exp(log_point))
     return Scaling(point, jnp.max(jnp.abs(r)), n)
@@ -112,7 +123,7 @@ def _newton_step(point: Array, r: Array) -> Array:
     """
     same = jnp.eye(len(r), dtype=r.dtype)
     weights = jnp.sum(point[:, None, :] * point[None, :, :], axis=-1) * (1 - same)
-    diagonal = same * (jnp.sum(weights, axis=1) + jnp.finfo(r.dtype).eps)
+    diagonal = same * (jnp.sum(weights, axis=1) + jnp.finfo(r.dtype).eps)[None]
     factor = jax.scipy.linalg.cho_factor(diagonal - weights + 1 / len(r), lower=True)
     return -jax.scipy.linalg.cho_solve(factor, r)
 
@@ -138,10 +149,12 @@ def matching(weights: Array) -> Array:
     if m > _TABLE:
         rows, columns = optax.assignment.hungarian_algorithm(-weights)  # in no order
         index = jnp.arange(m)
-        pairs = (rows[:, None, None] == index[:, None]) & (columns[:, None, None] == index)
+        pairs = (rows[:, None, None] == index[None, :, None]) & (
+            columns[:, None, None] == index[None, None]
+        )
         return jnp.any(pairs, axis=0).astype(weights.dtype)
     table = jnp.asarray(permutation_matrices(m), weights.dtype)
-    return table[jnp.argmax(jnp.sum(table * weights, axis=(1, 2)))]
+    return table[jnp.argmax(jnp.sum(table * weights[None], axis=(1, 2)))]
 
 
 def permutation_matrices(m: int) -> np.ndarray:

@@ -9,6 +9,7 @@ Source: arXiv:2502.18709, algorithms 1 and 2. Symbols: as in `jonline.structured
 import jax
 import jax.numpy as jnp
 
+from jonline import checks
 from jonline.core import Array, PRNGKey
 from jonline.draws import bernoulli
 from jonline.structured.space import Mixture, OutputSpace
@@ -26,6 +27,8 @@ def decode(space: OutputSpace, point: Array) -> Mixture:
 
     Source: arXiv:2502.18709, algorithm 1.
     """
+    checks.kind("space", space, OutputSpace)
+    checks.vector("point", point, space.dim)
     nearest = space.nearest(point)
     p = jnp.minimum(1.0, 2 * space.gap(nearest, point) / space.constants.nu)
     drawn = space.decompose(point)
@@ -43,12 +46,16 @@ def explore(mixture: Mixture, rate: float | Array) -> Mixture:
 
     Source: arXiv:2502.18709, algorithm 2.
     """
+    checks.kind("mixture", mixture, Mixture)
+    checks.elementwise(rate=rate)
     rest = 1 - rate
     return Mixture(mixture.atoms, rest * mixture.weights, rate + rest * mixture.uniform)
 
 
 def sample(space: OutputSpace, mixture: Mixture, key: PRNGKey) -> Array:
-    """Returns an output (d,) drawn from the mixture."""
+    """Returns an output (d,) drawn from the mixture; NaN where a weight is."""
+    _check(space, mixture)
+    checks.key("key", key)
     k_words, k_uniform = jax.random.split(key)
     words = jax.random.bits(k_words, (2,), jnp.uint32)
     below = jnp.cumsum(mixture.weights)
@@ -59,22 +66,32 @@ def sample(space: OutputSpace, mixture: Mixture, key: PRNGKey) -> Array:
     here = jnp.arange(len(below), dtype=jnp.int32) == index
     drawn = jnp.sum(jnp.where(here[:, None], mixture.atoms, 0.0), axis=0)
     uniform = jnp.asarray(mixture.uniform, total.dtype)
-    return jnp.where(bernoulli(words[0], uniform), space.draw_uniform(k_uniform), drawn)
+    output = jnp.where(bernoulli(words[0], uniform), space.draw_uniform(k_uniform), drawn)
+    return jnp.where(total >= 0, output, total)
 
 
 def prob(space: OutputSpace, mixture: Mixture, output: Array) -> Array:
     """Returns the probability of an output: p(y) = uniform / K + sum of the weights at y."""
-    equal = jnp.sum(jnp.abs(mixture.atoms - output), axis=-1) < 0.5
+    _check(space, mixture)
+    checks.vector("output", output, space.dim)
+    equal = jnp.sum(jnp.abs(mixture.atoms - output[None]), axis=-1) < 0.5
     return jnp.sum(jnp.where(equal, mixture.weights, 0.0)) + mixture.uniform / space.size
 
 
 def expected_output(space: OutputSpace, mixture: Mixture) -> Array:
     """Returns the mean (d,) of the mixture."""
+    _check(space, mixture)
     drawn = jnp.sum(mixture.weights[:, None] * mixture.atoms, axis=0)
     return drawn + mixture.uniform * jnp.asarray(space.uniform_mean, drawn.dtype)
 
 
 def second_moment(space: OutputSpace, mixture: Mixture) -> Array:
     """Returns P = E[y y^T], (d, d), under the mixture."""
+    _check(space, mixture)
     drawn = (mixture.atoms * mixture.weights[:, None]).T @ mixture.atoms
     return drawn + mixture.uniform * jnp.asarray(space.uniform_second_moment, drawn.dtype)
+
+
+def _check(space: OutputSpace, mixture: Mixture) -> None:
+    checks.kind("space", space, OutputSpace)
+    checks.kind("mixture", mixture, Mixture)

@@ -50,8 +50,8 @@ def odaftrl_bound(
     Differs: the theorem prints b (D+1)^2 / 2 as the first branch, its proof b (D+1)^2 / a; B^2 is
     lost on the way from lemma E.1.
     """
-    T, D = _checked(diameter, radius, extent, num_rounds=num_rounds, delay=delay)
-    checks.require(T >= 1, "num_rounds", "be >= 1", num_rounds)
+    T = checks.numbers("num_rounds", num_rounds, 1)
+    diameter, radius, extent, D = _checked(diameter, radius, extent, delay=delay)
     a, b = theory.needed_margin(space), theory.smoothness(space.constants, radius)
     size = radius * extent
     first = b * (diameter * (D + 1)) ** 2 / a
@@ -79,8 +79,8 @@ def odaftrl_inverse_weighted_bound(
     proof takes the expectation of the largest of T sums for the largest of their expectations,
     which gives the first term; that is kept as printed.
     """
-    T, D = _checked(diameter, radius, extent, num_rounds=num_rounds, delay=delay)
-    checks.require(T >= 1, "num_rounds", "be >= 1", num_rounds)
+    T = checks.numbers("num_rounds", num_rounds, 1)
+    diameter, radius, extent, D = _checked(diameter, radius, extent, delay=delay)
     a, b = theory.needed_margin(space), theory.smoothness(space.constants, radius)
     late = 2 * diameter * radius * extent * (2 * D + np.sqrt(D * T))
     return late + (4 * b / a + 1) * diameter * np.sqrt(space.size * T)
@@ -147,22 +147,21 @@ def solid_inverse_weighted_bound(
     which for estimates holds in the mean alone; that is kept as printed.
     """
     late = _solid_delay(diameter, radius, extent, total_delay, max_delay)
-    (T,) = _checked(diameter, radius, extent, num_rounds=num_rounds)
-    checks.require(T >= 1, "num_rounds", "be >= 1", num_rounds)
+    T = checks.numbers("num_rounds", num_rounds, 1)
     a, b = theory.needed_margin(space), theory.smoothness(space.constants, radius)
     return (2 * b / a + 1) * diameter / 2 * np.sqrt(space.size * T) + late
 
 
 def _solid_delay(diameter, radius, extent, total_delay, max_delay) -> np.ndarray:
-    total, most = _checked(diameter, radius, extent, total_delay=total_delay, max_delay=max_delay)
+    diameter, radius, extent, total, most = _checked(
+        diameter, radius, extent, total_delay=total_delay, max_delay=max_delay
+    )
     longest = np.sqrt(2 * (most**2 + most))
     return radius * extent * diameter / 2 * (4 * np.sqrt(total) + longest)
 
 
-def _checked(diameter: Any, radius: Any, extent: Any, **counts: Any) -> list[np.ndarray]:
-    """Checks the arguments; returns the counts as float64."""
-    for name, value in (("diameter", diameter), ("radius", radius), ("extent", extent)):
-        checks.positive(name, value)
-    for name, value in counts.items():
-        checks.require(np.asarray(value) >= 0, name, "be >= 0", value)
-    return [np.asarray(value, np.float64) for value in counts.values()]
+def _checked(diameter: Any, radius: Any, extent: Any, **counts: Any) -> list[Any]:
+    """Returns the sizes as Python numbers and the counts as float64."""
+    sizes = {"diameter": diameter, "radius": radius, "extent": extent}
+    known = [checks.positive(name, value, static=True) for name, value in sizes.items()]
+    return [*known, *(checks.numbers(name, value, 0) for name, value in counts.items())]

@@ -1,8 +1,8 @@
-"""Estimates of the gradient of the surrogate loss from what was heard.
+"""Estimates of the gradient of the surrogate loss from feedback.
 
 Every estimate is a weight w and a (possibly fractional) label y~: the gradient in theta is
 w (mean - y~), and since S is affine in y, w S(theta, y~) is the estimate of the loss itself. Both
-are unbiased, over the learner's own draw of its output.
+are unbiased, over the learner's own draw of its output. They are 0 for an answer without a value.
 
 Source: arXiv:2502.18709, sections 3.3 and 3.4. Symbols: as in `jonline.structured.space`.
 """
@@ -10,19 +10,23 @@ Source: arXiv:2502.18709, sections 3.3 and 3.4. Symbols: as in `jonline.structur
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 
+from jonline import checks
 from jonline.core import Array, Feedback, Prediction
-from jonline.oracles import Coordinates, Label, Loss, Mismatch
+from jonline.oracles import ALWAYS, Coordinates, Label, Loss, Mismatch, where_observed
 from jonline.structured import decoding
 from jonline.structured.space import Mixture, OutputSpace, measurement
 
 
 class Estimate(NamedTuple):
-    """What is known of the label of a round: w () and y~ (d,)."""
+    """What is known of the label of a round: w (), y~ (d,), and whether the answer had a value."""
 
     weight: Array
     label: Array
+    observed: Array = ALWAYS
 
 
 class Estimator(NamedTuple):
@@ -43,13 +47,13 @@ class Estimator(NamedTuple):
 
 
 def full_information(space: OutputSpace) -> Estimator:
-    """The label itself; reads `Label`, and estimates 0 where it was not observed."""
+    """The label itself; reads `Label`."""
+    checks.kind("space", space, OutputSpace)
 
     def estimate(prediction, feedback):
-        _check("full_information", Label, feedback)
-        seen = jnp.asarray(feedback.observed)
-        label = jnp.where(seen, feedback.value, 0.0).astype(prediction.mean.dtype)
-        return Estimate(seen.astype(label.dtype), label)
+        checks.feedback("full_information", feedback, Label)
+        label = jnp.asarray(feedback.value, prediction.mean.dtype)
+        return _estimate(1.0, label, feedback.observed)
 
     return Estimator(lambda mixture, output: (), estimate, False, space[:3])
 
@@ -61,14 +65,16 @@ def inverse_weighted(space: OutputSpace) -> Estimator:
 
     Source: arXiv:2502.18709, section 3.3.
     """
+    checks.kind("space", space, OutputSpace)
 
     def prepare(mixture, output):
         return decoding.prob(space, mixture, output)
 
     def estimate(prediction, feedback):
-        _check("inverse_weighted", Mismatch, feedback)
+        checks.feedback("inverse_weighted", feedback, Mismatch)
         p = jnp.maximum(prediction.aux, jnp.finfo(prediction.aux.dtype).tiny)
-        return Estimate(jnp.where(feedback.wrong, 0.0, 1 / p), prediction.output)
+        weight = jnp.where(feedback.wrong, 0.0, 1 / p)
+        return _estimate(weight, prediction.output, feedback.observed)
 
     return Estimator(prepare, estimate, True, space[:3])
 
@@ -85,8 +91,15 @@ def pseudo_inverse(space: OutputSpace, *, origin: Any = None) -> Estimator:
       origin: o (d,): the estimate is unbiased for any o in the span of Y, and has less variance for
         one near y, e.g. `space.uniform_mean`. None for 0.
 
+    Raises:
+      TypeError, ValueError: if an argument is of the wrong kind, or the origin of another shape.
+
     Source: arXiv:2502.18709, section 3.4, where o = 0.
     """
+    checks.kind("space", space, OutputSpace)
+    if origin is not None:
+        origin = origin if isinstance(origin, Tracer) else checks.numbers("origin", origin)
+        checks.vector("origin", origin, space.dim)
 
     def prepare(mixture, output):
         u = space.dual(mixture, output)
@@ -95,13 +108,13 @@ def pseudo_inverse(space: OutputSpace, *, origin: Any = None) -> Estimator:
         return Dual(u, known)
 
     def estimate(prediction, feedback):
-        _check("pseudo_inverse", Loss, feedback)
+        checks.feedback("pseudo_inverse", feedback, Loss)
         inner = feedback.value - prediction.aux.known
         if origin is None:
-            return _whole(prediction.aux.direction * inner)
+            return _estimate(1.0, prediction.aux.direction * inner, feedback.observed)
         o = jnp.asarray(origin, prediction.mean.dtype)
         inner = inner - jnp.sum(measurement(space.loss, prediction.output) * o)
-        return _whole(o + prediction.aux.direction * inner)
+        return _estimate(1.0, o + prediction.aux.direction * inner, feedback.observed)
 
     return Estimator(prepare, estimate, True, space[:3])
 
@@ -121,26 +134,27 @@ class Dual(NamedTuple):
 def semi_bandit(space: OutputSpace) -> Estimator:
     """y~_i = y_i [output_i = 1] / P(output_i = 1), of the coordinates played; reads `Coordinates`.
 
-    Not in the paper: the estimate usual where the label is heard at the coordinates that were
-    played, with a variance that knows neither K nor omega.
+    Not in the paper: the estimate usual where the label is observed at the coordinates that were
+    played, with a variance that knows neither K nor omega. An answer has no value if it says so
+    (`answered`), or if of what was played nothing was observed.
     """
+    checks.kind("space", space, OutputSpace)
 
     def prepare(mixture, output):
         del output
         return decoding.expected_output(space, mixture)
 
     def estimate(prediction, feedback):
-        _check("semi_bandit", Coordinates, feedback)
+        checks.feedback("semi_bandit", feedback, Coordinates)
         p = jnp.maximum(prediction.aux, jnp.finfo(prediction.aux.dtype).tiny)
-        return _whole(jnp.where(feedback.observed, feedback.value / p, 0.0))
+        label = jnp.where(feedback.observed, feedback.value / p, 0.0)
+        lost = jnp.any(prediction.output > 0.5) & ~jnp.any(feedback.observed)
+        return _estimate(1.0, label, feedback.answered & ~lost)
 
     return Estimator(prepare, estimate, True, space[:3])
 
 
-def _whole(label: Array) -> Estimate:
-    return Estimate(jnp.ones((), label.dtype), label)
-
-
-def _check(name: str, kind: type, feedback: Any) -> None:
-    if not isinstance(feedback, kind):
-        raise TypeError(f"{name} reads {kind.__name__}, got {type(feedback).__name__}")
+def _estimate(weight: Any, label: Array, observed: Any) -> Estimate:
+    known = jnp.asarray(weight, label.dtype), label
+    weight, label = where_observed(observed, known, jax.tree.map(jnp.zeros_like, known))
+    return Estimate(weight, label, observed)

@@ -44,7 +44,7 @@ def gappletron(
 
     Returns:
       A Learner. State: the optimizer's. Prediction: `GapPrediction`. Reads `Mismatch` or `Label`
-      with unit vectors (K,) as labels; a round without a label leaves W alone.
+      with unit vectors (K,) as labels; an answer without a value leaves the state as it is.
 
     Raises:
       ValueError: if a concrete argument is out of range, or `loss` has another K; at trace time if
@@ -83,8 +83,8 @@ def gappletron_rate(num_classes: int, *, diameter: float, num_rounds: int) -> fl
     bit has; the paper's own constant may be another. The bound of `gappletron` is least at
     B X sqrt(K L / (2 delta T)), which for the logistic loss in base 2 is B X K / sqrt(T ln 2).
     """
-    checks.at_least("num_classes", num_classes, 2)
-    checks.positive("diameter", diameter)
-    checks.at_least("num_rounds", num_rounds, 1)
+    num_classes = checks.at_least("num_classes", num_classes, 2)
+    diameter = checks.positive("diameter", diameter, static=True)
+    num_rounds = checks.at_least("num_rounds", num_rounds, 1)
     value = diameter * num_classes / math.sqrt(num_rounds)
     return capped_rate("B K / sqrt(T)", value)

@@ -27,6 +27,7 @@ from jonline import checks
 from jonline.core import Array, Learner
 from jonline.draws import bernoulli, two_words, uniform_index
 from jonline.optimizers import OnlineOptimizer, adaptive_ogd
+from jonline.optimizers.online import declare, receive
 from jonline.oracles import Label, Mismatch
 
 
@@ -66,7 +67,7 @@ class GapPrediction(NamedTuple):
     """A drawn class, with what the update needs of the state it came from.
 
     Attributes:
-      output: drawn class, a unit vector (K,).
+      output: drawn class, a unit vector (K,); NaN where a score is.
       score: theta (K,).
       prob: probability with which `output` was drawn.
       gap: a.
@@ -104,10 +105,9 @@ def logistic_gap(num_classes: int, *, base: float = 2.0) -> SurrogateGap:
     Differs: appendix C of arXiv:2502.18709 has the guarantee of Gappletron for the base K, which
     cannot be for the loss -log_K sigma_y; see `base`.
     """
-    checks.at_least("num_classes", num_classes, 2)
-    log_base = _static("base", base)
-    checks.require(1 < log_base < math.inf, "base", "be > 1 and finite", base)
-    log_base = math.log(log_base)
+    num_classes = checks.at_least("num_classes", num_classes, 2)
+    ok = lambda b: (b > 1) & (b < math.inf)  # noqa: E731
+    log_base = math.log(checks.real("base", base, "be > 1 and finite", ok, static=True))
 
     def loss(scores, y):
         return (jax.nn.logsumexp(scores) - jnp.sum(scores * y)) / log_base
@@ -121,7 +121,7 @@ def logistic_gap(num_classes: int, *, base: float = 2.0) -> SurrogateGap:
 
     def gaptron(scores):
         against = odds(scores)
-        return jnp.where(against <= 1, against / (1 + against), 1.0)
+        return jnp.where(against <= 1, against / (1 + against), jnp.minimum(against, 1.0))
 
     def gappletron(scores):
         return jnp.minimum(1.0, jnp.log1p(odds(scores)) / log_base)
@@ -158,9 +158,9 @@ def hinge_gap(num_classes: int, *, cutoff: float = 0.5) -> SurrogateGap:
     Source: arXiv:2007.12618, with kappa = 1/2; for the gap of Gappletron the rule of the logistic
     loss, min(1, loss at k*), which here is that of Gaptron.
     """
-    checks.at_least("num_classes", num_classes, 2)
-    kappa = _static("cutoff", cutoff)
-    checks.require(0 < kappa <= 1, "cutoff", "be in (0, 1]", cutoff)
+    num_classes = checks.at_least("num_classes", num_classes, 2)
+    ok = lambda cut: (cut > 0) & (cut <= 1)  # noqa: E731
+    kappa = checks.real("cutoff", cutoff, "be in (0, 1]", ok, static=True)
 
     def others(scores, y):
         return jnp.where(y > 0.5, -jnp.inf, scores)
@@ -219,10 +219,10 @@ def gap_learner(
     Raises:
       TypeError, ValueError: as `gaptron`.
     """
-    checks.at_least("num_classes", num_classes, 2)
-    checks.at_least("num_features", num_features, 1)
-    checks.positive("diameter", diameter)
-    checks.probability("explore", explore)
+    num_classes = checks.at_least("num_classes", num_classes, 2)
+    num_features = checks.at_least("num_features", num_features, 1)
+    diameter = checks.positive("diameter", diameter)
+    explore = checks.probability("explore", explore)
     if loss.num_classes != num_classes:
         raise ValueError(
             f"loss must be one of num_classes={num_classes} classes, got one of {loss.num_classes}"
@@ -239,7 +239,7 @@ def gap_learner(
     def predict(state, x, key):
         if jnp.shape(x) != (num_features,):
             raise ValueError(f"x must have shape ({num_features},), got {jnp.shape(x)}")
-        score = jnp.sum(optimizer.params(state) * x, axis=1)
+        score = jnp.sum(optimizer.params(state) * x[None], axis=1)
         a = gap.value(score)
         u = blend(a, explore)
         words = two_words(key)
@@ -248,7 +248,7 @@ def gap_learner(
         drawn = jnp.where(bernoulli(words[0], u), uniform, highest(score))
         expected = jnp.where(highest(score), 1 - u, 0.0) + u / num_classes
         return GapPrediction(
-            output=drawn.astype(score.dtype),
+            output=jnp.where(a >= 0, drawn.astype(score.dtype), a),
             score=score,
             prob=jnp.sum(jnp.where(drawn, expected, 0.0)),
             gap=a,
@@ -258,31 +258,21 @@ def gap_learner(
 
     def update(state, x, prediction, feedback, key):
         del key
+        checks.feedback(name, feedback, Mismatch, Label)
         if isinstance(feedback, Mismatch):
             if rate is not None and rate == 0:
                 raise ValueError(f"explore must be > 0 where {name} reads Mismatch, got {explore}")
             prob = jnp.maximum(prediction.prob, jnp.finfo(prediction.prob.dtype).tiny)
             weight, y = jnp.where(feedback.wrong, 0.0, 1 / prob), prediction.output
-        elif isinstance(feedback, Label):
+        else:
             weight, y = jnp.where(feedback.observed, 1.0, 0.0), feedback.value
             if jnp.shape(y) != (num_classes,):
                 raise ValueError(
                     f"labels must be unit vectors of shape ({num_classes},), got {jnp.shape(y)}; "
                     f"structured.multiclass({num_classes}).encode makes them of 1…{num_classes}"
                 )
-        else:
-            raise TypeError(
-                f"{name} reads Mismatch or Label, got {type(feedback).__name__}; "
-                "use oracles.mismatch or oracles.label"
-            )
         residual = jnp.where(weight > 0, weight * loss.residual(prediction.score, y), 0.0)
-        return optimizer.update(state, residual, x, prediction.stamp)
+        return receive(optimizer, state, residual, x, prediction.stamp, feedback.observed)
 
+    declare(optimizer, update)
     return Learner(init, predict, update)
-
-
-def _static(name: str, value: Any) -> float:
-    number = checks.scalar(name, value)
-    if number is None:
-        raise TypeError(f"{name} must be a Python number, got a traced one")
-    return float(number)

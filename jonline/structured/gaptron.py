@@ -49,7 +49,7 @@ def gaptron(
 
     Returns:
       A Learner. State: the optimizer's. Prediction: `GapPrediction`. Reads `Mismatch` or `Label`
-      with unit vectors (K,) as labels; a round without a label leaves W alone.
+      with unit vectors (K,) as labels; an answer without a value leaves the state as it is.
 
     Raises:
       ValueError: if a concrete argument is out of range, or `loss` has another K; at trace time if
@@ -92,7 +92,7 @@ def gaptron_step_size(loss: SurrogateGap, *, radius: float, explore: float | Non
     Source: arXiv:2007.12618, theorems for the full information and the bandit setting.
     """
     checks.kind("loss", loss, SurrogateGap)
-    checks.positive("radius", radius)
+    radius = checks.positive("radius", radius, static=True)
     if not (loss.gaptron.slack > 0 and math.isfinite(loss.smoothness)):
         raise ValueError(
             "loss must have slack > 0 and finite smoothness for a step size, got "
@@ -101,9 +101,8 @@ def gaptron_step_size(loss: SurrogateGap, *, radius: float, explore: float | Non
     eta = 2 * loss.gaptron.slack / (loss.smoothness * radius**2)
     if explore is None:
         return eta
-    checks.probability("explore", explore)
-    checks.positive("explore", explore)
-    return eta * explore / loss.num_classes
+    ok = lambda q: (q > 0) & (q <= 1)  # noqa: E731
+    return eta * checks.real("explore", explore, "be in (0, 1]", ok, static=True) / loss.num_classes
 
 
 def gaptron_rate(num_classes: int, *, radius: float, diameter: float, num_rounds: int) -> float:
@@ -124,9 +123,9 @@ def gaptron_rate(num_classes: int, *, radius: float, diameter: float, num_rounds
     Source: arXiv:2007.12618. The constant is what the gap inequality and the step size above give;
     the paper's may be another.
     """
-    checks.at_least("num_classes", num_classes, 2)
-    checks.positive("radius", radius)
-    checks.positive("diameter", diameter)
-    checks.at_least("num_rounds", num_rounds, 1)
+    num_classes = checks.at_least("num_classes", num_classes, 2)
+    radius = checks.positive("radius", radius, static=True)
+    diameter = checks.positive("diameter", diameter, static=True)
+    num_rounds = checks.at_least("num_rounds", num_rounds, 1)
     value = num_classes * radius * diameter / (2 * math.sqrt(num_rounds * math.log(2)))
     return capped_rate("K X B / (2 sqrt(T ln 2))", value)

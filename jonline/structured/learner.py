@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jonline import checks
 from jonline.core import Array, Learner
 from jonline.optimizers import OnlineOptimizer
+from jonline.optimizers.online import declare, receive
 from jonline.structured import decoding
 from jonline.structured.estimators import Estimator
 from jonline.structured.space import OutputSpace
@@ -50,8 +51,9 @@ def osp(
     """Online structured prediction with randomized decoding.
 
     theta = W x; an output is drawn by randomized decoding of mean(theta), or with probability q
-    uniformly; what is heard gives an estimate G of the gradient (mean(theta) - y) x^T, and the
-    optimizer moves W by it.
+    uniformly; the answer gives an estimate G of the gradient (mean(theta) - y) x^T, and the
+    optimizer moves W by it. An answer without a value leaves the optimizer's state as it is (of one
+    that counts answers, its count goes on: the round's gradient is 0).
 
     Args:
       space: e.g. `structured.multiclass(K)`.
@@ -82,8 +84,8 @@ def osp(
             f"estimator must be of the same space, {space.name} of dimension {space.dim}, got one "
             f"of {name} of dimension {dim}"
         )
-    checks.at_least("num_features", num_features, 1)
-    checks.probability("explore", explore)
+    num_features = checks.at_least("num_features", num_features, 1)
+    explore = checks.probability("explore", explore)
     rate = checks.concrete(explore)
     if estimator.explores and rate is not None and rate == 0:
         raise ValueError(
@@ -115,6 +117,7 @@ def osp(
         del key
         estimate = estimator.estimate(prediction, feedback)
         residual = estimate.weight * (prediction.mean - estimate.label)
-        return optimizer.update(state, residual, x, prediction.stamp)
+        return receive(optimizer, state, residual, x, prediction.stamp, estimate.observed)
 
+    declare(optimizer, update)
     return Learner(init, predict, update)

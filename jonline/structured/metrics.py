@@ -61,7 +61,7 @@ def losses(
         if hasattr(prediction, "score"):
             columns["surrogate_loss"] = space.surrogate(prediction.score, y)
         if estimator is not None:
-            weight, label = estimator.estimate(prediction, feedback)
+            weight, label, _ = estimator.estimate(prediction, feedback)
             columns["estimated_loss"] = weight * space.surrogate(prediction.score, label)
         return columns
 

@@ -31,33 +31,42 @@ def multiclass(num_classes: int) -> OutputSpace:
         mean(theta)_i = 2^theta_i / sum_j 2^theta_j,   S = log2 sum_i 2^theta_i - theta_y,
         L = [output != y].
 
-    Decoding draws from mean(theta) itself, and the estimate of y from L alone is
-    (1/(d-1) 1 - e_c) L / p(c) for the class c that was played.
+    With a score of +inf the mean is NaN. Decoding draws from mean(theta) itself, and the estimate
+    of y from L alone is (1/(d-1) 1 - e_c) L / p(c) for the class c that was played.
 
     Args:
-      num_classes: d = K >= 2, static.
+      num_classes: d = K in 2…16384, static.
 
     Returns:
       An OutputSpace. `encode` takes labels (N,) in 1…K, or unit vectors (N, K).
 
     Raises:
-      TypeError, ValueError: if `num_classes` is no Python int >= 2.
+      TypeError, ValueError: if `num_classes` is no Python int in that range.
 
     Source: arXiv:2502.18709, section 2.3.
     Differs: section 2.3 has lambda = 1, that of the natural logarithm, with which
     4 gamma / (lambda nu) = 1 and the bounds are void. In base 2, which section 3.3 and appendix C
     name, lambda = 1/ln 2 and 4 gamma / (lambda nu) = ln 2.
     """
-    checks.at_least("num_classes", num_classes, 2)
-    d = int(num_classes)
+    d = _size(num_classes)
+
+    def below_top(theta):
+        """(theta - max theta) ln 2, and (max theta) ln 2.
+
+        The difference is one of rounded products, and 0 at the top even where the compiler fuses
+        product and difference: what that leaves of huge scores has an exponential of 0 or inf.
+        """
+        check_theta(theta, d)
+        top = jax.lax.stop_gradient(jnp.max(theta))
+        below = jnp.minimum(theta * _LN2 - top * _LN2, 0.0)
+        return jnp.where(theta < top, below, (theta - top) * _LN2), top * _LN2
 
     def mean(theta):
-        check_theta(theta, d)
-        return jax.nn.softmax(theta * _LN2)
+        return jax.nn.softmax(below_top(theta)[0])
 
     def conjugate(theta):
-        check_theta(theta, d)
-        return jax.nn.logsumexp(theta * _LN2) / _LN2
+        below, top = below_top(theta)
+        return (jax.nn.logsumexp(below) + top) / _LN2
 
     def nearest(point):
         return _one_hot(jnp.argmax(point), d)
@@ -67,7 +76,8 @@ def multiclass(num_classes: int) -> OutputSpace:
 
     def dual(mixture, output):
         # every atom is a unit vector: P is diagonal, and so is its inverse
-        prob = jnp.sum(mixture.weights * jnp.sum(mixture.atoms * output, -1)) + mixture.uniform / d
+        hit = jnp.sum(mixture.atoms * output[None], -1)
+        prob = jnp.sum(mixture.weights * hit) + mixture.uniform / d
         return (1 / (d - 1) - output) / jnp.maximum(prob, jnp.finfo(prob.dtype).tiny)
 
     return OutputSpace(
@@ -95,13 +105,18 @@ def multiclass_constants(num_classes: int) -> Constants:
 
     omega is tr(V^-1 Q^+ V^-T); the paper bounds it by d^2.
     """
-    d = num_classes
+    d = _size(num_classes)
     return Constants(0.5, 2.0, 1 / _LN2, 1.0, d * (d - 1 + 1 / (d - 1) ** 2))
 
 
 def multiclass_paper_constants(num_classes: int) -> Constants:
     """Returns the constants as the paper has them: lambda = 1 as printed, omega = d^2."""
-    return Constants(0.5, 2.0, 1.0, 1.0, float(num_classes**2))
+    d = _size(num_classes)
+    return Constants(0.5, 2.0, 1.0, 1.0, float(d**2))
+
+
+def _size(num_classes: int) -> int:
+    return checks.at_least("num_classes", num_classes, 2, 1 << 14)  # V has K^2 numbers
 
 
 def _one_hot(index, d):

@@ -27,8 +27,9 @@ def multilabel(num_labels: int) -> OutputSpace:
         mean(theta) = clip(theta, 0, 1),   S = ||y - theta||^2 / 2 - ||mean - theta||^2 / 2,
         L = number of wrong labels / d.
 
-    S is continued from the outputs as an affine function of y, by ||y||^2 = <1, y>. Decoding draws
-    one threshold for all labels: the outputs {i : point_i > u} with u uniform are at most d + 1.
+    The mean of an infinite score is 0 or 1, and S is not finite. S is continued from the outputs as
+    an affine function of y, by ||y||^2 = <1, y>. Decoding draws one threshold for all labels: the
+    outputs {i : point_i > u} with u uniform are at most d + 1.
 
     Args:
       num_labels: d in 1…1023, static.
@@ -43,9 +44,7 @@ def multilabel(num_labels: int) -> OutputSpace:
     Differs: the pseudo-inverse estimate there wants a fixed number of true labels; here L is
     measured without it, as the mean of the label on signs: L = <1 - 2 y', y> / d + <1, y'> / d.
     """
-    checks.at_least("num_labels", num_labels, 1)
-    checks.require(num_labels <= 1023, "num_labels", "be <= 1023", num_labels)  # K is a float
-    d = int(num_labels)
+    d = _size(num_labels)
     share = np.full(d, 1 / d)
     loss = SELF(-2 / d * np.eye(d), on_output=share, on_label=share, constant=0.0)
     uniform_mean = np.full(d, 0.5)
@@ -61,8 +60,8 @@ def multilabel(num_labels: int) -> OutputSpace:
 
     def decompose(point):
         rank = ranks(point)
-        after = rank > rank[:, None]
-        rest = jnp.max(jnp.where(after, point, 0.0), axis=1, initial=0.0)
+        after = rank[None] > rank[:, None]
+        rest = jnp.max(jnp.where(after, point[None], 0.0), axis=1, initial=0.0)
         atoms = jnp.concatenate([jnp.zeros((1, d)), (~after).astype(float)])
         return Mixture(atoms, jnp.concatenate([1 - jnp.max(point)[None], point - rest]))
 
@@ -101,13 +100,17 @@ def multilabel_constants(num_labels: int) -> Constants:
     Differs: the paper has gamma = 1/d, with which L <= gamma ||y' - y|| fails as soon as more than
     one label is wrong.
     """
-    d = num_labels
+    d = _size(num_labels)
     return Constants(d**-0.5, 1.0, 1.0, 1.0, float(d**3))
 
 
 def multilabel_paper_constants(num_labels: int) -> Constants:
     """Returns the constants as the paper has them: gamma = 1/d; it has no omega (here d^3)."""
-    return multilabel_constants(num_labels)._replace(gamma=1 / num_labels)
+    return multilabel_constants(num_labels)._replace(gamma=1 / _size(num_labels))
+
+
+def _size(num_labels: int) -> int:
+    return checks.at_least("num_labels", num_labels, 1, 1023)  # K is a float
 
 
 def hamming_loss(output: Array, y: Array) -> Array:
@@ -127,6 +130,6 @@ def ranks(values: Array) -> Array:
     """
     index = np.arange(len(values))
     tied_before = index < index[:, None]
-    mine = values[:, None]
-    before = (values > mine) | ((values == mine) & tied_before)
+    mine, theirs = values[:, None], values[None]
+    before = (theirs > mine) | ((theirs == mine) & tied_before)
     return jnp.sum(before, axis=1, dtype=jnp.int32)

@@ -39,9 +39,9 @@ def rankings(
         S = <theta, mean(theta) - y> + H(mean(theta)) / zeta,
         L = share of items at another place = 1 - <output, y> / m.
 
-    The matrix nearest to a point is its heaviest assignment, and a point is decomposed after
-    Birkhoff and von Neumann into (m-1)^2 + 1 matrices, both by comparing all permutations up to
-    m = 5 and by the Hungarian algorithm beyond.
+    With an infinite score the mean is NaN. The matrix nearest to a point is its heaviest
+    assignment, and a point is decomposed after Birkhoff and von Neumann into (m-1)^2 + 1 matrices,
+    both by comparing all permutations up to m = 5 and by the Hungarian algorithm beyond.
 
     Args:
       num_items: m in 2…64, static.
@@ -61,9 +61,9 @@ def rankings(
     Source: arXiv:2502.18709, section 2.3.
     """
     constants = rankings_constants(num_items, sharpness)
-    checks.at_least("max_iterations", max_iterations, 1)
+    max_iterations = checks.at_least("max_iterations", max_iterations, 1, 2**31 - 1)
     if tolerance is not None:
-        checks.positive("tolerance", tolerance)
+        tolerance = checks.positive("tolerance", tolerance)
     m, d, zeta = int(num_items), int(num_items) ** 2, float(sharpness)
 
     def mean(theta):
@@ -82,10 +82,10 @@ def rankings(
     def draw_uniform(key):
         # the ranks of m random words; two are equal with probability below m^2 / 2^33
         words = jax.random.bits(key, (m,), jnp.uint32)
-        index = jnp.arange(m)
-        before = (words < words[:, None]) | ((words == words[:, None]) & (index < index[:, None]))
+        index, mine, theirs = jnp.arange(m), words[:, None], words[None]
+        before = (theirs < mine) | ((theirs == mine) & (index[None] < index[:, None]))
         places = jnp.sum(before, axis=1, dtype=jnp.int32)
-        return (places[:, None] == index).astype(float).reshape(d)
+        return (places[:, None] == index[None]).astype(float).reshape(d)
 
     loss = SELF(-np.eye(d) / m, np.zeros(d), np.zeros(d), 1.0)
     uniform_mean, uniform_second_moment = np.full(d, 1 / m), _second_moment(m)
@@ -118,12 +118,8 @@ def rankings_constants(num_items: int, sharpness: float = 1.0) -> Constants:
       TypeError, ValueError: unless `num_items` is an int >= 2 and `sharpness` a number > 0, both
         known before tracing.
     """
-    checks.at_least("num_items", num_items, 2)
-    checks.require(num_items <= 64, "num_items", "be <= 64 (V has m^4 numbers)", num_items)
-    checks.positive("sharpness", sharpness)
-    if checks.concrete(sharpness) is None:
-        raise TypeError("sharpness must be a Python float, got a traced value")
-    m = int(num_items)
+    m = checks.at_least("num_items", num_items, 2, 64)  # V has m^4 numbers
+    sharpness = checks.positive("sharpness", sharpness, static=True)
     return Constants(1 / (2 * m), 4.0, 1 / (m * float(sharpness)), 1.0, m**2 * (1.0 + (m - 1) ** 3))
 
 

@@ -91,7 +91,10 @@ class OutputSpace(NamedTuple):
       constants: gamma, nu, lambda, kappa, omega.
       uniform_mean: (d,) mean of the uniform distribution over Y.
       uniform_second_moment: Q (d, d), E[y y^T] under it.
-      mean: `(theta) -> (d,)`, the regularised prediction argmax <theta, y> - Omega(y) over conv(Y).
+      mean: `(theta) -> (d,)`, the regularised prediction argmax <theta, y> - Omega(y) over conv(Y),
+        for finite theta of any size. Where a score is infinite it is the limit, or NaN if the space
+        does not form it; where one is NaN it has a NaN. Such a mean draws an output of NaN, so that
+        the run is reported as not finite.
       surrogate: `(theta, y) -> scalar`, the Fenchel-Young loss; affine in y, so that an unbiased
         estimate of y gives one of the loss; its gradient in theta is mean(theta) - y.
       target: `(output, y) -> scalar`, the target loss; affine in the output, so that the mean of a
@@ -146,7 +149,8 @@ def fenchel_young(
 
 def measurement(loss: SELF, output: Array) -> Array:
     """Returns a = V^T y' + e, (d,) or (A, d): the target loss is <a, y> + <y', b> + c."""
-    return output @ jnp.asarray(loss.bilinear, float) + jnp.asarray(loss.on_label, float)
+    product = output @ jnp.asarray(loss.bilinear, float)
+    return product + jnp.broadcast_to(jnp.asarray(loss.on_label, float), product.shape)
 
 
 def cholesky_dual(
@@ -163,7 +167,16 @@ def cholesky_dual(
     Differs: the paper wants c(y) known. Where it is linear in y, as on the cube, it is measured
     together with <y', V y>.
     """
-    V, e = np.asarray(loss.bilinear, float), np.asarray(loss.on_label, float)
+    checks.kind("loss", loss, SELF)
+    parts = {name: checks.numbers(name, part) for name, part in loss._asdict().items()}
+    loss = SELF(**parts)  # pyright: ignore[reportArgumentType]
+    uniform_mean = checks.numbers("uniform_mean", uniform_mean)
+    uniform_second_moment = checks.numbers("uniform_second_moment", uniform_second_moment)
+    d = len(np.atleast_1d(uniform_mean))
+    shapes = [np.shape(part) for part in (*loss, uniform_mean, uniform_second_moment)]
+    wanted = [(d, d), (d,), (d,), (), (d,), (d, d)]
+    checks.require(shapes == wanted, "loss and moments", f"have shapes {wanted}", shapes)
+    V, e = loss.bilinear, loss.on_label
     cross = np.outer(V.T @ uniform_mean, e)
     at_uniform = V.T @ uniform_second_moment @ V + cross + cross.T + np.outer(e, e)
     values, vectors = np.linalg.eigh(at_uniform)

@@ -32,8 +32,9 @@ def subsets(num_labels: int, subset_size: int) -> OutputSpace:
         mean(theta) = clip(theta - t, 0, 1),   S = ||y - theta||^2 / 2 - ||mean - theta||^2 / 2,
         L = number of wrong labels / d.
 
-    S is continued from the outputs as an affine function of y, by ||y||^2 = m. Decoding draws by
-    systematic sampling (`systematic_sampling`), from at most d outputs.
+    With an infinite score the mean is the limit or NaN, and S is not finite. S is continued from
+    the outputs as an affine function of y, by ||y||^2 = m. Decoding draws by systematic sampling
+    (`systematic_sampling`), from at most d outputs.
 
     Args:
       num_labels: d in 2…1023, static.
@@ -47,13 +48,7 @@ def subsets(num_labels: int, subset_size: int) -> OutputSpace:
 
     Source: arXiv:2502.18709, sections 2.3 and D.4.
     """
-    checks.at_least("num_labels", num_labels, 2)
-    checks.require(num_labels <= 1023, "num_labels", "be <= 1023", num_labels)  # K is a float
-    checks.at_least("subset_size", subset_size, 1)
-    checks.require(
-        subset_size < num_labels, "subset_size", f"be < num_labels={num_labels}", subset_size
-    )
-    d, m = int(num_labels), int(subset_size)
+    d, m = _sizes(num_labels, subset_size)
     loss = SELF(-2 / d * np.eye(d), np.full(d, 1 / d), np.zeros(d), m / d)
     uniform_mean = np.full(d, m / d)
     both = m * (m - 1) / (d * (d - 1))
@@ -108,7 +103,7 @@ def subsets_constants(num_labels: int, subset_size: int) -> Constants:
     Differs: the paper has gamma = 1/d, with which L <= gamma ||y' - y|| fails; nu = 1, where two
     subsets are sqrt 2 apart; and an upper bound of omega.
     """
-    d, m = num_labels, subset_size
+    d, m = _sizes(num_labels, subset_size)
     gamma = 2 / d * math.sqrt(m * (d - m) / d)
     omega = d**3 / 4 * (1 / m**2 + (d - 1) ** 2 / (m * (d - m)))
     return Constants(gamma, math.sqrt(2), 1.0, 1.0, omega * max(1.0, 2 * m / d) ** 2)
@@ -116,8 +111,15 @@ def subsets_constants(num_labels: int, subset_size: int) -> Constants:
 
 def subsets_paper_constants(num_labels: int, subset_size: int) -> Constants:
     """Returns the constants as the paper has them: gamma = 1/d, nu = 1, omega = d^5/(4m(d-m))."""
-    d, m = num_labels, subset_size
+    d, m = _sizes(num_labels, subset_size)
     return Constants(1 / d, 1.0, 1.0, 1.0, d**5 / (4 * m * (d - m)))
+
+
+def _sizes(num_labels: int, subset_size: int) -> tuple[int, int]:
+    d = checks.at_least("num_labels", num_labels, 2, 1023)  # K is a float
+    m = checks.at_least("subset_size", subset_size, 1)
+    checks.require(m < d, "subset_size", f"be < num_labels={d}", m)
+    return d, m
 
 
 def systematic_sampling(point: Array, subset_size: int) -> Mixture:
@@ -151,10 +153,11 @@ def systematic_sampling(point: Array, subset_size: int) -> Mixture:
     total = jnp.pad(total, (1, 0))  # C_0…C_d, with steps in 0…one
     whole, part = total >> bits, total & (one - 1)
     start = part[:-1]
-    taken = whole + (part > start[:, None])  # number of u + j below C_i, one row for each u = start
-    end = jnp.min(jnp.where(start > start[:, None], start, one), axis=1)
+    # number of u + j below C_i, one row for each u = start
+    taken = whole[None] + (part[None] > start[:, None]).astype(whole.dtype)
+    end = jnp.min(jnp.where(start[None] > start[:, None], start[None], one), axis=1)
     index = np.arange(d)
-    again = jnp.any((start == start[:, None]) & (index < index[:, None]), axis=1)
+    again = jnp.any((start[None] == start[:, None]) & (index < index[:, None]), axis=1)
     weights = jnp.where(again, 0, end - start).astype(float) / one
     return Mixture(jnp.diff(taken, axis=1).astype(float), weights)
 
@@ -168,14 +171,14 @@ def _centred(theta: Array, m: int) -> tuple[Array, Array]:
     score is on a slope, hence no division by 0. Exact derivatives, as the pieces are constants.
     """
     fixed = jax.lax.stop_gradient(theta)
-    is_high = jnp.sum(fixed >= fixed[:, None], axis=1) >= m
+    is_high = jnp.sum(fixed[None] >= fixed[:, None], axis=1) >= m
     pivot = jnp.max(jnp.where(is_high, fixed, -jnp.inf))
     near = jnp.clip(fixed - pivot, -1.0, 1.0)
     places = jnp.clip(jnp.concatenate([near, near - 1]), -1.0, 0.0)
-    sums = jnp.sum(jnp.clip(near - places[:, None], 0.0, 1.0), axis=1)
+    sums = jnp.sum(jnp.clip(near[None] - places[:, None], 0.0, 1.0), axis=1)
     above = near - jnp.max(jnp.where(sums >= m, places, -1.0))
     on_slope = (above > 0) & (above <= 1)
     rest = theta - pivot
     inside = jnp.sum(jnp.where(on_slope, rest, 0.0))
-    t = (inside + jnp.sum(above > 1) - m) / jnp.sum(on_slope)
+    t = (inside + jnp.sum(above > 1).astype(float) - m) / jnp.sum(on_slope).astype(float)
     return rest - t, pivot + t

@@ -26,6 +26,7 @@ def margin(constants: Constants) -> float:
 
     Source: arXiv:2502.18709, lemma 2.4 and assumption 3.2.
     """
+    checks.kind("constants", constants, Constants)
     return 1 - 4 * constants.gamma / (constants.strong_convexity * constants.nu)
 
 
@@ -41,7 +42,8 @@ def smoothness(constants: Constants, radius: float) -> float:
 
     Source: arXiv:2502.18709, eq. (1).
     """
-    checks.positive("radius", radius)
+    checks.kind("constants", constants, Constants)
+    radius = checks.positive("radius", radius, static=True)
     return 2 * radius**2 * constants.kappa**2 / constants.strong_convexity
 
 
@@ -58,7 +60,7 @@ def inverse_weighted_rate(space: OutputSpace, *, diameter: float, num_rounds: in
 
     Source: arXiv:2502.18709, section 3.3. Differs: the paper assumes that the rate is at most 1.
     """
-    _check(diameter, num_rounds)
+    diameter, num_rounds, _ = _checked(space, diameter, num_rounds)
     return capped_rate("B sqrt(K / T)", diameter * np.sqrt(space.size / num_rounds))
 
 
@@ -83,8 +85,8 @@ def pseudo_inverse_rate(
     Source: arXiv:2502.18709, sections 3.4 and 5.2. Differs: the paper assumes that the rate is at
     most 1.
     """
-    _check(diameter, num_rounds, radius)
-    checks.at_least("delay", delay, 0)
+    diameter, num_rounds, radius = _checked(space, diameter, num_rounds, radius)
+    delay = checks.at_least("delay", delay, 0)
     factor, formula = (delay, "omega B^2 Cx^2 D") if delay else (4, "4 omega B^2 Cx^2")
     scale = space.constants.omega * (diameter * radius) ** 2
     return capped_rate(f"({formula} / T)^(1/3)", np.cbrt(factor * scale / num_rounds))
@@ -97,7 +99,7 @@ def solid_inverse_weighted_rate(space: OutputSpace, *, diameter: float, num_roun
 
     Source: arXiv:2502.18709, appendix G.3.1. Differs: the paper assumes that the rate is at most 1.
     """
-    _check(diameter, num_rounds)
+    diameter, num_rounds, _ = _checked(space, diameter, num_rounds)
     return capped_rate("(B/2) sqrt(K / T)", diameter / 2 * np.sqrt(space.size / num_rounds))
 
 
@@ -110,7 +112,7 @@ def solid_pseudo_inverse_rate(
 
     Source: arXiv:2502.18709, appendix G.3.2. Differs: the paper assumes that the rate is at most 1.
     """
-    _check(diameter, num_rounds, radius)
+    diameter, num_rounds, radius = _checked(space, diameter, num_rounds, radius)
     scale = space.constants.omega * (diameter / 2 * radius) ** 2
     return capped_rate("(omega (B/2)^2 Cx^2 / T)^(1/3)", np.cbrt(scale / num_rounds))
 
@@ -136,7 +138,7 @@ def inverse_weighted_bound(
     Source: arXiv:2502.18709, theorem 3.5.
     Differs: "p(y) >= K/q" in the proof must be q/K; the theorem is right.
     """
-    T = _check_rounds(diameter, num_rounds)
+    T, diameter = _many_rounds(diameter, num_rounds)
     a, b = needed_margin(space), smoothness(space.constants, radius)
     return (b / (2 * a) + 1) * diameter * np.sqrt(space.size * T)
 
@@ -151,7 +153,7 @@ def pseudo_inverse_bound(
     Source: arXiv:2502.18709, theorem D.4.
     Differs: "sqrt(omega / q)" in the proof must be sqrt(omega T / q); the theorem is right.
     """
-    T = _check_rounds(diameter, num_rounds)
+    T, diameter = _many_rounds(diameter, num_rounds)
     a, b = needed_margin(space), smoothness(space.constants, radius)
     explored = 2 ** (5 / 3) * np.cbrt(space.constants.omega) * np.cbrt(diameter * radius * T) ** 2
     return b * diameter**2 / a + explored
@@ -159,6 +161,7 @@ def pseudo_inverse_bound(
 
 def capped_rate(formula: str, rate: Any) -> float:
     """Returns `rate`, at most 1, with a warning that names the formula where it was above."""
+    rate = checks.non_negative("rate", rate, static=True)
     if rate > 1:
         warnings.warn(
             f"explore = {formula} = {rate:.4g} is above 1 and was set to 1: every output is drawn "
@@ -171,6 +174,7 @@ def capped_rate(formula: str, rate: Any) -> float:
 
 def needed_margin(space: OutputSpace) -> float:
     """Returns a; ValueError unless it is > 0."""
+    checks.kind("space", space, OutputSpace)
     a = margin(space.constants)
     if a <= 0:
         raise ValueError(
@@ -180,13 +184,16 @@ def needed_margin(space: OutputSpace) -> float:
     return a
 
 
-def _check(diameter: Any, num_rounds: Any, radius: Any = 1.0) -> None:
-    checks.positive("diameter", diameter)
-    checks.at_least("num_rounds", num_rounds, 1)
-    checks.positive("radius", radius)
+def _checked(space: Any, diameter: Any, num_rounds: Any, radius: Any = 1.0) -> tuple:
+    """Returns the numbers as Python ones."""
+    checks.kind("space", space, OutputSpace)
+    return (
+        checks.positive("diameter", diameter, static=True),
+        checks.at_least("num_rounds", num_rounds, 1),
+        checks.positive("radius", radius, static=True),
+    )
 
 
-def _check_rounds(diameter: Any, num_rounds: Any) -> np.ndarray:
-    checks.positive("diameter", diameter)
-    checks.require(np.asarray(num_rounds) >= 1, "num_rounds", "be >= 1", num_rounds)
-    return np.asarray(num_rounds, np.float64)
+def _many_rounds(diameter: Any, num_rounds: Any) -> tuple[np.ndarray, Any]:
+    rounds = checks.numbers("num_rounds", num_rounds, 1)
+    return rounds, checks.positive("diameter", diameter, static=True)

@@ -24,7 +24,10 @@ from jonline.data import (
     standardise,
     telemonitoring,
     unit_indicators,
+    unit_rows,
+    unscaled,
 )
+from jonline.data.fetch import fetch
 from jonline.data.ratings import one_user
 from jonline.structured import multiclass
 
@@ -189,7 +192,7 @@ def _written(file, content, folder, *, zipped):
         path.with_name(path.name + ".gz").write_bytes(gzip.compress(content))
     else:
         path.write_bytes(content)
-    return file._replace(sha256=hashlib.sha256(content).hexdigest())
+    return file._replace(sha256=hashlib.sha256(content).hexdigest(), size=len(content))
 
 
 @pytest.fixture
@@ -234,6 +237,19 @@ def test_entry_loads_from_real_files(real, name):
             labels, np.arange(1, num_classes + 1) if num_classes else [-1, 1]
         )
         np.testing.assert_array_equal(found, counts)
+
+
+def test_sizes_of_the_real_files_are_those_of_the_list(real):
+    entries = [ENTRIES[name] for name in SHAPES if "4_9" not in name]
+    for file in {file for entry in entries for file in _files(entry)}:
+        assert len(fetch(file, real)) == file.size, file.path
+
+
+@pytest.mark.parametrize("scale", [unscaled, standardise, min_max, unit_rows])
+def test_no_real_table_is_said_to_lose_values_in_float32(real, scale):
+    """Warnings are errors here."""
+    for name in ("abalone", "telemonitoring", "mslr_sample", "california", "computer_activity"):
+        load(name, real, scale=scale)
 
 
 def test_real_targets_without_ties_are_cut_into_equal_classes(real):

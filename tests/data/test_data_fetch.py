@@ -4,14 +4,20 @@ import gzip
 import hashlib
 import http.server
 import io
+import random
 import sys
 import tarfile
 import threading
+import tracemalloc
 import zipfile
+from functools import partial
 
 import pytest
 
+import jonline.data.fetch as fetching
+from jonline.data import files, load, read_csv
 from jonline.data.fetch import File, fetch
+from tests.data.damage import damaged
 
 CONTENT = b"1,2\n3,4\n"
 SHA = hashlib.sha256(CONTENT).hexdigest()
@@ -19,9 +25,9 @@ ORIGIN = "https://example.org/toy"
 TOY = File("sub/toy.csv", ORIGIN, SHA)
 
 
-def _zip(content, name="folder/toy.csv"):
+def _zip(content, name="folder/toy.csv", method=zipfile.ZIP_DEFLATED):
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
+    with zipfile.ZipFile(buffer, "w", method) as archive:
         archive.writestr("other.txt", "no")
         archive.writestr(name, content)
     return buffer.getvalue()
@@ -96,6 +102,119 @@ def test_folder_that_does_not_exist_is_named(tmp_path, cache, monkeypatch):
     monkeypatch.setenv("JONLINE_DATA", "/nowhere")
     with pytest.raises(NotADirectoryError, match=r"\$JONLINE_DATA must be a folder"):
         fetch(TOY)
+
+
+@pytest.mark.parametrize("empty", ["", "gs://bucket/data", "s3:/x"])
+def test_empty_folder_name_or_address_is_an_error_and_never_a_download(cache, monkeypatch, empty):
+    for call in (partial(fetch, TOY), partial(load, "abalone")):
+        with pytest.raises(ValueError, match="^directory must be a path of this machine"):
+            call(directory=empty)
+    monkeypatch.setenv("JONLINE_DATA", empty)
+    with pytest.raises(ValueError, match=r"^\$JONLINE_DATA must be a path of this machine"):
+        fetch(TOY)
+
+
+def test_folder_without_the_file_is_an_error_that_says_what_was_looked_for(
+    tmp_path, cache, server, monkeypatch
+):
+    server.files["/toy.zip"] = _zip(CONTENT)
+    file = TOY._replace(url=server.address + "/toy.zip", member="toy.csv")
+    names = "sub/toy.csv is not in .*, neither .* toy.csv, sub/toy.csv.gz, toy.csv.gz, toy.zip"
+    with pytest.raises(FileNotFoundError, match=f"{names}; .* without directory it is downloaded"):
+        fetch(file, tmp_path)
+    monkeypatch.setenv("JONLINE_DATA", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match=r"without \$JONLINE_DATA it is downloaded"):
+        fetch(file)
+    with pytest.raises(FileNotFoundError, match="without directory and .*JONLINE_DATA it"):
+        fetch(file, tmp_path)
+    assert server.asked == []
+    with pytest.raises(NotADirectoryError, match="directory must be a folder, got '.*toy.csv'"):
+        (tmp_path / "toy.csv").write_bytes(CONTENT)
+        fetch(file, tmp_path / "toy.csv")
+    monkeypatch.delenv("JONLINE_DATA")
+    assert fetch(file) == CONTENT and server.asked == ["/toy.zip"]
+
+
+def test_tilde_is_the_home_folder(tmp_path, cache, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "toys").mkdir()
+    (tmp_path / "toys" / "toy.csv").write_bytes(CONTENT)
+    assert fetch(TOY, "~/toys") == CONTENT
+    monkeypatch.setenv("JONLINE_DATA", "~/toys")
+    assert fetch(TOY) == CONTENT
+    assert read_csv("~/toys/toy.csv", header=False).y.tolist() == [2, 4]
+
+
+ZEROS = bytes(2**24)
+
+
+def _peak(call):
+    """Returns the most bytes that were held during a call, and what it raised."""
+    tracemalloc.start()
+    try:
+        with pytest.raises((ValueError, OSError)) as caught:
+            call()
+        return tracemalloc.get_traced_memory()[1], str(caught.value)
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("name", "pack"),
+    [
+        ("toy.csv.gz", gzip.compress),
+        ("toy.zip", _zip),
+        ("toy.tgz", _tgz),
+        ("toy.csv", bytes),
+        ("toy.zip", partial(_zip, method=zipfile.ZIP_BZIP2)),
+        ("toy.zip", partial(_zip, method=zipfile.ZIP_LZMA)),
+    ],
+)
+def test_no_more_is_unpacked_than_the_size_of_the_file_lets_expect(
+    tmp_path, cache, monkeypatch, name, pack
+):
+    (tmp_path / name).write_bytes(pack(ZEROS))
+    member = "toy.csv" if name.endswith(("zip", "tgz")) else ""
+    file = TOY._replace(url=f"{ORIGIN}/{name}", member=member, size=len(CONTENT))
+    peak, message = _peak(lambda: fetch(file, tmp_path))
+    assert peak < 2**23 and f"{name} cannot be unpacked" in message
+    for module in (files, fetching):
+        monkeypatch.setattr(module, "MOST_BYTES", 2**20)
+    peak, message = _peak(lambda: fetch(file._replace(size=0), tmp_path))
+    assert peak < 2**23 and "cannot be unpacked" in message
+
+
+def test_copy_with_the_longest_line_ends_is_within_the_bound(tmp_path, cache):
+    content = b"\n" * 1000
+    file = TOY._replace(sha256=hashlib.sha256(content).hexdigest(), size=len(content))
+    (tmp_path / "toy.csv.gz").write_bytes(gzip.compress(content.replace(b"\n", b",\r\n")))
+    assert len(fetch(file, tmp_path)) == 3000
+
+
+def test_checksum_of_an_archive_is_looked_at_before_it_is_unpacked(tmp_path, cache):
+    archive = _zip(ZEROS)
+    (tmp_path / "toy.zip").write_bytes(archive)
+    file = File("toy.zip", ORIGIN, member="toy.csv", archive_sha256="0" * 64)
+    peak, message = _peak(lambda: fetch(file, tmp_path))
+    found = hashlib.sha256(archive).hexdigest()
+    assert (
+        peak < 2**23 and f"is not the file it should be: SHA-256 {found}, expected 0000" in message
+    )
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, _zip, _tgz, bytes])
+def test_damaged_archive_is_named_whatever_its_damage(tmp_path, cache, pack):
+    name = {gzip.compress: "toy.csv.gz", _zip: "toy.zip", _tgz: "toy.tgz", bytes: "toy.csv"}[pack]
+    member = "" if pack in (gzip.compress, bytes) else "toy.csv"
+    file = TOY._replace(url=f"{ORIGIN}/{name}", member=member, size=len(CONTENT))
+    whole, path = pack(CONTENT), tmp_path / name
+    rng = random.Random(0)
+    for _ in range(150):
+        path.write_bytes(damaged(rng, whole))
+        try:
+            assert fetch(file, tmp_path).replace(b"\r", b"") == CONTENT
+        except ValueError as error:
+            assert name in str(error)
 
 
 def test_wrong_checksum_names_both_sums_and_what_to_do(tmp_path, cache):
@@ -174,8 +293,8 @@ def test_no_network_is_named_with_the_way_by_hand(tmp_path, cache, server):
     server.shutdown()
     server.server_close()
     file = TOY._replace(url=server.address + "/toy.csv")
-    with pytest.raises(ConnectionError, match=f"not in {tmp_path} and .* pass directory="):
-        fetch(file, tmp_path)
+    with pytest.raises(ConnectionError, match="not in directory= .* and .* pass directory="):
+        fetch(file)
     assert not cache.exists() or list(cache.iterdir()) == []
 
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jonline.data import crammer_singer, linear_teacher
+from jonline.data import crammer_singer, linear_teacher, plackett_luce, van_der_hoeven
 
 
 def _rounds(stream, key, num_rounds):
@@ -79,3 +79,39 @@ def test_noise_and_margin_may_be_traced():
 def test_wrong_argument_is_named(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda v: crammer_singer(noise=v),
+        lambda v: linear_teacher(3, 4, margin=v),
+        lambda v: van_der_hoeven(3, 1, noise=v),
+        lambda v: plackett_luce(3, 4, noise=v),
+    ],
+)
+def test_stream_does_not_change_with_the_callers_array(build):
+    value = np.array(0.2, np.float32)
+    stream = build(value)
+    source = jax.eval_shape(stream.init, jax.random.key(0))
+
+    def program():
+        return str(jax.make_jaxpr(lambda *args: stream.draw(*args))(source, 0))
+
+    before = program()
+    value[()] = 0.1
+    assert program() == before
+
+
+def test_counts_of_streams_may_be_integers_of_numpy():
+    for build, counts in (
+        (linear_teacher, (100, 100)),
+        (van_der_hoeven, (100, 8)),
+        (plackett_luce, (16, 100)),
+    ):
+        shapes = []
+        for kind in (int, np.int8):
+            stream = build(*map(kind, counts))
+            source = jax.eval_shape(stream.init, jax.random.key(0))
+            shapes.append((source, jax.eval_shape(stream.draw, source, 0)))
+        assert shapes[0] == shapes[1]

@@ -1,5 +1,7 @@
 """Discretisation, scaling, and label codes."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -7,12 +9,16 @@ from jonline.data import (
     by_edges,
     by_multiples,
     decode_labels,
+    divided,
     encode_labels,
     encode_signs,
     equal_frequency,
     from_arrays,
     min_max,
+    multilabel_table,
+    query_rankings,
     standardise,
+    unit_indicators,
     unit_rows,
     unscaled,
 )
@@ -145,7 +151,7 @@ def test_ordered_categories_know_their_order():
         (
             lambda: encode_labels(["mid", "low"]),
             ValueError,
-            r"order must be given, .* put these in order: \['low', 'mid'\]",
+            r"order must be given, .* put these in order, for example order = \['low', 'mid'\]",
         ),
         (lambda: encode_labels(["a", "z"], ["a", "b"]), ValueError, "row 1 has value 'z'"),
         (lambda: encode_labels([1, np.nan, 2]), ValueError, "row 1 has value nan"),
@@ -166,3 +172,74 @@ def test_ordered_categories_know_their_order():
 def test_wrong_labels_are_named(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("dtype", [float, np.float32, int])
+def test_results_are_not_the_callers_arrays(dtype):
+    x = np.array([[3, 4], [0, 2], [3, 2]], dtype)
+    y = np.array([1, 2, 1], dtype)
+    calls = [
+        unscaled,
+        standardise,
+        min_max,
+        unit_rows,
+        unit_indicators,
+        partial(divided, divisor=2),
+        lambda x: by_edges(x[:, 0], [1]),
+        lambda x: equal_frequency(x[:, 0], 2),
+        lambda x: by_multiples(x[:, 0], 1),
+        lambda x: encode_labels(y).labels,
+        lambda x: encode_signs(y).labels,
+        lambda x: decode_labels(np.array([1, 2, 1]), y[:2]),
+        lambda x: query_rankings(x, y, [1, 1, 1], num_items=2).x,
+        lambda x: query_rankings(x, y, [1, 1, 1], num_items=2).y,
+    ]
+    for call in calls:
+        result = call(x)
+        assert not np.shares_memory(result, x) and not np.shares_memory(result, y)
+        result[:] = 0
+    assert x.tolist() == [[3, 4], [0, 2], [3, 2]] and y.tolist() == [1, 2, 1]
+
+
+@pytest.mark.parametrize("scale", [unscaled, standardise, min_max, unit_rows, unit_indicators])
+def test_scalings_take_frames_and_name_what_is_not_finite_or_no_number(scale):
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"a": pandas.array([1, 2, 4], dtype="Int64"), "b": [0.5, 1, 0]})
+    np.testing.assert_array_equal(scale(table), scale([[1, 0.5], [2, 1], [4, 0]]))
+    with pytest.raises(ValueError, match="x must be finite, got nan in row 1, column 0"):
+        scale(table.replace(2, pandas.NA))
+    with pytest.raises(TypeError, match=r"x must hold numbers, got 'u' in row 0, column 1 \('c'\)"):
+        scale(table[["a"]].assign(c=list("uvw")))
+
+
+INTEGERS = [np.uint8, np.int8, np.uint32, np.int64]
+
+
+@pytest.mark.parametrize("kind", INTEGERS)
+def test_counts_may_be_integers_of_numpy(kind):
+    values = np.arange(300.0)
+    np.testing.assert_array_equal(equal_frequency(values, kind(100)), equal_frequency(values, 100))
+    data = from_arrays(values[:, None], 1 + values % 100, kind(100))
+    assert type(data.num_classes) is int
+    grades, groups = np.tile([0, 1, 2], 3), np.repeat(range(3), 3)
+    pairs = [
+        query_rankings(grades[:, None], grades, groups, num_items=n(2), seed=n(3))
+        for n in (int, kind)
+    ]
+    pairs += [multilabel_table(n(5), n(4), n(3), n(2), seed=n(7)) for n in (int, kind)]
+    for i in (0, 2):
+        np.testing.assert_array_equal(pairs[i].x, pairs[i + 1].x)
+        np.testing.assert_array_equal(pairs[i].y, pairs[i + 1].y)
+
+
+@pytest.mark.parametrize("bad", [True, np.True_, 2.0, np.float64(2), "2"])
+def test_counts_that_are_no_integers_are_named(bad):
+    for call in (
+        lambda: equal_frequency([1, 2], bad),
+        lambda: query_rankings([[1]], [1], [1], num_items=bad),
+        lambda: query_rankings([[1]], [1], [1], seed=bad),
+        lambda: multilabel_table(bad, 1, 2, 1, seed=0),
+        lambda: multilabel_table(1, 1, 2, 1, seed=bad),
+    ):
+        with pytest.raises(TypeError, match="must be a Python int"):
+            call()

@@ -1,5 +1,7 @@
 """Statistics and options that all experiments share."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -29,6 +31,15 @@ def test_smoke_caps_and_keeps_the_windows_whole(rounds, windows):
 def test_without_smoke_nothing_is_capped():
     options = _common.Options(seeds=3)
     assert options.capped() is options
+
+
+def test_folders_are_paths_of_this_machine(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert _common.Options(out=Path("~/runs"), data=Path("~")).folder() == tmp_path / "runs"
+    with pytest.raises(ValueError, match="^--out must be a path of this machine"):
+        _common.Options(out=Path("gs://bucket/run")).folder()
+    with pytest.raises(ValueError, match="^--data must be a path of this machine"):
+        _common.Options(data=Path("gs://bucket"))
 
 
 def test_file_is_replaced_whole_or_not_at_all(tmp_path, capsys):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from jonline import hypotheses, oracles, ordinal
+from jonline.ordinal.dford import _cumulative
 
 DISTRIBUTION = jax.jit(ordinal.label_distribution, static_argnums=1)
 DRAW = jax.jit(jax.vmap(ordinal.draw_label, (0, None, None, None)), static_argnums=2)
@@ -430,3 +431,28 @@ def test_random_start_is_standard_normal_with_ordered_thresholds():
         assert abs(values.mean()) <= 5 / np.sqrt(num)
         assert abs((values**2).mean() - 1) <= 5 * np.sqrt(2 / num)
     assert np.all(states.round == 0)
+
+
+@pytest.mark.parametrize("num_classes", [26_755, 26_756, 46_341, 65_535])
+def test_whole_numbers_are_right_up_to_65535_labels(num_classes):
+    labels = np.arange(1, num_classes + 1)
+    for greedy in (1, num_classes // 2, num_classes):
+        weights = max(greedy, num_classes + 1 - greedy) - np.abs(labels - greedy)
+        found = _cumulative(jnp.asarray(labels), jnp.int32(greedy), num_classes)
+        np.testing.assert_array_equal(found, np.cumsum(weights))
+    P = np.asarray(ordinal.label_distribution(1, num_classes, 1.0), np.float64)
+    np.testing.assert_allclose(P, (num_classes + 1 - labels) / weights.sum(), rtol=3e-7)  # float32
+    drawn = ordinal.draw_label(jnp.array([0, 2**32 - 1], jnp.uint32), 1, num_classes, 1.0)
+    assert drawn == num_classes
+
+
+def test_more_labels_than_whole_numbers_hold_are_refused():
+    message = "num_classes must be <= 65535, got 100000"
+    for call in (
+        lambda: ordinal.dford(hypotheses.linear(3), 100_000, reg=1.0, explore=0.5),
+        lambda: ordinal.label_distribution(1, 100_000, 1.0),
+        lambda: ordinal.label_prob(1, 1, 100_000, 1.0),
+        lambda: ordinal.draw_label(jnp.zeros(2, jnp.uint32), 1, 100_000, 1.0),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()

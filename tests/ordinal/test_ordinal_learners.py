@@ -86,7 +86,7 @@ def test_feedback_of_another_kind_is_an_error_that_names_the_right_one(name):
 @pytest.mark.parametrize("factory", [ordinal.dford, ordinal.prank, ordinal.pril])
 def test_arguments_of_another_kind_are_named(factory):
     rest = {"explore": 0.5} if factory is ordinal.dford else {}
-    message = r"hypothesis must be a Hypothesis, got 3; hypotheses.linear\(n\)"
+    message = r"hypothesis must be Hypothesis, got int 3; hypotheses.linear\(n\)"
     with pytest.raises(TypeError, match=message):
         factory(3, 4, reg=1.0, **rest)
     with pytest.raises(TypeError, match="reg must be a number, got '1'"):
@@ -100,7 +100,10 @@ def test_arguments_of_dford_of_another_kind_are_named():
         (dict(reg=None), "reg must be a number, got None"),
         (dict(explore="0.5"), "explore must be a number, got '0.5'"),
         (dict(clip="1"), "clip must be a number, got '1'"),
-        (dict(clip_rule="bound"), "clip_rule must be a function of norm and clip, got 'bound'"),
+        (
+            dict(clip_rule="bound"),
+            r"clip_rule must be a function \(norm, clip\) -> factor, got 'bound'",
+        ),
     ):
         with pytest.raises(TypeError, match=message):
             ordinal.dford(hypotheses.linear(3), 4, **(dict(reg=1.0, explore=0.5) | bad))

@@ -42,8 +42,9 @@ def test_rounds_against_numpy(play, reg, ends):
         oracle = oracles.interval(num_classes, ends=ends)
         state, _, infos = play(learner, oracle, xs, ys, KEY)
     w, theta = np.zeros(3), np.zeros(num_classes - 1)
+    intervals = infos.feedback.low, infos.feedback.high
     for t, (x, low, high) in enumerate(
-        zip(*(np.asarray(a) for a in (xs, *infos.feedback)), strict=True), 1
+        zip(*(np.asarray(a) for a in (xs, *intervals)), strict=True), 1
     ):
         output = next((i for i in range(1, num_classes) if w @ x < theta[i - 1]), num_classes)
         assert infos.prediction.output[t - 1] == output

@@ -204,3 +204,13 @@ def test_a_learner_that_never_asks_is_refused():
         message = rf"{name} takes a learner whose prediction has .ask .* got OrdinalPrediction"
         with pytest.raises(TypeError, match=message):
             wrapped.predict(wrapped.init(KEY), jnp.ones(N), KEY)
+
+
+def test_a_budget_does_not_wrap_at_the_ends_of_int32():
+    most = 2**31 - 1
+    learner = reject.budget(reject.always(LEARNERS["dral"]()), most=most, max_delay=most - 1)
+    state, key = learner.init(jax.random.key(0)), jax.random.key(1)
+    x = jnp.zeros(state.inner.f.shape)
+    for asked, left in ((0, True), (1, False), (5, False), (most, False)):
+        now = state._replace(asked=jnp.int32(asked), round=jnp.int32(asked))
+        assert bool(learner.predict(now, x, key).ask) == left

@@ -3,9 +3,12 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
-from jonline import structured
+import jonline
+from jonline import Environment, optimizers, oracles, streams, structured
+from jonline.core import Example
 from jonline.structured.space import Mixture
 
 NUM = 20_000
@@ -100,3 +103,70 @@ def test_a_rare_uniform_share_is_drawn_that_rarely():
 def test_an_output_that_is_an_atom_twice_has_both_weights():
     mixture = Mixture(jnp.eye(3)[np.array([0, 1, 0])], jnp.array([0.25, 0.25, 0.25]), 0.25)
     np.testing.assert_allclose(probabilities(mixture), [7 / 12, 4 / 12, 1 / 12], rtol=1e-6)
+
+
+SPACES = {
+    "multiclass": SPACE,
+    "multilabel": structured.multilabel(3),
+    "subsets": structured.subsets(4, 2),
+    "rankings": structured.rankings(2),
+}
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_a_score_that_is_not_a_number_plays_no_output(name):
+    space = SPACES[name]
+
+    @jax.jit
+    def play(theta, key):
+        mean = space.mean(theta)
+        mixture = structured.explore(structured.decode(space, mean), 0.3)
+        return mean, structured.sample(space, mixture, key)
+
+    theta = jnp.zeros(space.dim).at[1].set(jnp.nan)
+    for key in jax.random.split(jax.random.key(0), 8):  # some of them explore
+        mean, output = play(theta, key)
+        assert np.isnan(mean).any()
+        np.testing.assert_array_equal(output, np.full(space.dim, np.nan))
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_infinite_scores_have_the_limit_or_no_number_as_mean(name):
+    space = SPACES[name]
+    mean = jax.jit(space.mean)
+    for value in (np.inf, -np.inf):
+        for theta in (np.zeros(space.dim), np.linspace(-1, 1, space.dim)):
+            theta = theta.copy()
+            theta[1] = value
+            limit = mean(jnp.asarray(theta).at[1].set(np.sign(value) * 1e30))
+            got = mean(jnp.asarray(theta))
+            if not np.isnan(got).any():
+                np.testing.assert_allclose(got, limit, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n == "multilabel" else pytest.mark.slow) for n in SPACES]
+)
+def test_a_run_whose_scores_overflow_is_reported(name):
+    """Of label sets the mean goes on to be the limit, so there the loss says it."""
+    space = SPACES[name]
+    labels = {"multiclass": [1, 3], "multilabel": [[1, 0, 1], [0, 1, 1]]} | {
+        "subsets": [[1, 1, 0, 0], [0, 1, 0, 1]],
+        "rankings": [[1, 2], [2, 1]],
+    }
+    data = Example(np.array([[1e3], [2e3]], np.float32), space.encode(np.array(labels[name])))
+
+    def make(point, data):
+        learner = structured.osp(
+            space,
+            structured.full_information(space),
+            optimizers.from_optax(optax.sgd(1e33)),
+            num_features=1,
+        )
+        return learner, Environment(streams.resample(data), oracles.label())
+
+    with pytest.warns(RuntimeWarning, match="finite"):
+        result = jonline.run(
+            make, structured.losses(space), {}, data=data, num_rounds=32, key=0, record_every=16
+        )
+    assert result.non_finite

@@ -94,7 +94,8 @@ def test_bad_arguments_are_named(bound, counts):
         with pytest.raises(ValueError, match=f"{name} must be > 0 and finite, got -1.0"):
             bound(CLASSES, **SIZE | {name: -1.0}, **counts)
     for name in counts:
-        with pytest.raises(ValueError, match=f"{name} must be >= 0, got -1"):
+        least = 1 if name == "num_rounds" else 0
+        with pytest.raises(ValueError, match=f"{name} must be >= {least}, got -1"):
             bound(CLASSES, **SIZE, **counts | {name: -1})
     if "num_rounds" in counts:
         with pytest.raises(ValueError, match="num_rounds must be >= 1, got 0"):

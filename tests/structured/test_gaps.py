@@ -202,6 +202,17 @@ def test_outputs_are_drawn_by_the_distribution(algorithm):
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_score_that_is_not_a_number_plays_no_class(algorithm, loss):
+    learner = _learner(algorithm, LOSSES[loss](3), 0.5)
+    state = learner.init(jax.random.key(0))
+    state = state._replace(params=state.params.at[1].set(jnp.nan))
+    predict = jax.jit(jax.vmap(learner.predict, (None, None, 0)))
+    output = predict(state, jnp.ones(2), jax.random.split(jax.random.key(0), 8)).output
+    np.testing.assert_array_equal(output, np.full((8, 3), np.nan))
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_default_optimizer_is_that_of_the_comparison(algorithm):
     loss = structured.logistic_gap(2)
     learner = ALGORITHMS[algorithm](2, 1, diameter=6.0, explore=0.5, loss=loss)
@@ -264,7 +275,7 @@ def test_arguments_of_losses_out_of_range_are_named():
         structured.logistic_gap(3, base=1.0)
     with pytest.raises(ValueError, match=r"cutoff must be in \(0, 1\], got 0"):
         structured.hinge_gap(3, cutoff=0)
-    with pytest.raises(TypeError, match="base must be a Python number, got a traced one"):
+    with pytest.raises(TypeError, match="base must be known before tracing, got a traced value"):
         jax.jit(lambda base: structured.logistic_gap(3, base=base).smoothness)(2.0)
 
 

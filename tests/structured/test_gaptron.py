@@ -71,7 +71,7 @@ def test_step_size_and_rate():
     assert rate == pytest.approx(30 / np.sqrt(10_000 * np.log(2)))
     with pytest.warns(UserWarning, match=r"K X B / \(2 sqrt\(T ln 2\)\) = 3.603 is above 1"):
         assert structured.gaptron_rate(5, radius=2.0, diameter=6.0, num_rounds=100) == 1
-    with pytest.raises(ValueError, match="explore must be > 0 and finite, got 0.0"):
+    with pytest.raises(ValueError, match="explore must be in \\(0, 1\\], got 0.0"):
         step(logistic, radius=1.0, explore=0.0)
     for loss in (structured.logistic_gap(5, base=5.0), structured.hinge_gap(5, cutoff=1.0)):
         with pytest.raises(ValueError, match="slack > 0 and finite smoothness for a step size"):

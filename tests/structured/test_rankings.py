@@ -370,7 +370,7 @@ def test_values_out_of_range_are_refused(arguments, message):
 def test_kinds_and_shapes_are_refused():
     with pytest.raises(TypeError, match="num_items must be a Python int"):
         structured.rankings(3.0)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="sharpness must be a Python float, got a traced value"):
+    with pytest.raises(TypeError, match="sharpness must be known before tracing, got a traced value"):
         jax.jit(lambda zeta: structured.rankings(3, sharpness=zeta).mean(jnp.zeros(9)))(1.0)
     space = structured.rankings(3)
     for theta in (jnp.zeros((3, 3)), jnp.zeros(3)):

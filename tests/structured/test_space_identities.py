@@ -56,6 +56,36 @@ def test_space_keeps_the_contract(name):
     check_space(*SPACES[name])
 
 
+@pytest.mark.parametrize("x64", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["multiclass 5", "multilabel 4", "subsets 5, 2", "rankings 3"])
+def test_mean_of_huge_scores_is_the_best_output(name, x64):
+    space, outputs = SPACES[name]
+    scales = [1e6, 1e12, 1e30, 5e37] + [1e60, 1e300] * x64
+    scores = np.random.default_rng(0).normal(size=(60, space.dim))
+    best = outputs[np.argmax(scores @ outputs.T, axis=1)]
+    with jax.enable_x64(x64):
+        mean = jax.jit(jax.vmap(space.mean))
+        for scale in scales:
+            np.testing.assert_allclose(mean(jnp.asarray(scores * scale, float)), best, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "theta", "mean"),
+    [
+        ("multiclass 3", [1, 0, 1], [1 / 2, 0, 1 / 2]),
+        ("multilabel 3", [1, 0, -1], [1, 0, 0]),
+        ("subsets 5, 2", [1, 1, 1, 0, 0], [2 / 3, 2 / 3, 2 / 3, 0, 0]),
+        ("subsets 5, 2", [1, 0, -1, 0, 0], [1, 1 / 3, 0, 1 / 3, 1 / 3]),
+        ("rankings 2", [1, -1, 1, -1], [1 / 2] * 4),
+        ("rankings 3", [2, 1, 1, 1, 0, 0, 1, 0, 0], [1 / 3] * 9),
+    ],
+)
+def test_mean_of_huge_scores_that_tie_shares_equally(name, theta, mean):
+    for scale in (1e12, 1e30, 1.5e38):
+        got = SPACES[name][0].mean(jnp.array(theta) * jnp.float32(scale))
+        np.testing.assert_allclose(got, mean, atol=1e-6)  # roundings
+
+
 def opposites(outputs):
     """The mean of the outputs least like each: there the loss of subsets and cube is steepest."""
     overlap = outputs @ (2 * outputs.T - 1)

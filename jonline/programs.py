@@ -1,0 +1,241 @@
+"""Compiled programs, remembered by what they are: their equations, constants, device and settings.
+
+Whatever makes a program is traced whenever it is asked for, so it is that of now: a global that is
+read has changed, a cell was run again. Only where the equations are known is nothing compiled. What
+JAX itself remembers within a trace stays: a `jax.jit` in a learner, or the body of a loop that is
+one function object, is traced once, whatever globals it reads.
+"""
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend import core as jex
+
+# The first keeps bits: reduces and dots by XLA's own code, whatever their size. The second keeps
+# time: no copy of a buffer that is read and written in one round.
+COMPILER_OPTIONS = {
+    "xla_cpu_experimental_ynn_fusion_type": "",
+    "xla_cpu_copy_insertion_use_region_analysis": True,
+}
+MOST = 32  # that are kept; each has some 34 memory maps, of which a process may have 65 530
+
+_kept: OrderedDict[Any, Any] = OrderedDict()  # what it is -> (what that refers to, executable)
+_lock = threading.Lock()
+
+
+class Origin(NamedTuple):
+    """What a function is made of.
+
+    Attributes:
+      name: of the function.
+      jaxprs: closed ones, which it evaluates.
+      numbers: static ones, which it is a function of besides.
+      out: what it returns, a pytree of ShapeDtypeStruct.
+    """
+
+    name: str
+    jaxprs: tuple
+    numbers: tuple
+    out: Any
+
+
+class Program(NamedTuple):
+    """A compiled function.
+
+    Attributes:
+      call: the function.
+      out: what it returns, a pytree of ShapeDtypeStruct.
+    """
+
+    call: Callable
+    out: Any
+
+
+def compiled(
+    function: Callable, *args: Any, donate: Sequence[int] = (), origin: Origin | None = None
+) -> Program:
+    """Returns `function` compiled for arguments of the shapes, dtypes and devices of `args`.
+
+    Args:
+      function: of arrays.
+      args: pytrees of arrays or ShapeDtypeStructs.
+      donate: numbers of the arguments whose memory is given away.
+      origin: what the function is made of; by default it is traced to see.
+
+    Raises:
+      TypeError: if the function has effects, such as printing.
+    """
+    if origin is None:
+        closed, out = jax.make_jaxpr(function, return_shape=True)(*args)
+        check_effects(names_of_effects(closed.jaxpr))
+        origin = Origin("", (closed,), (), out)
+    leaves, structure = jax.tree.flatten(args)
+    sizes = np.cumsum([0, *(jax.tree.structure(arg).num_leaves for arg in args)])
+    given = tuple(leaf for i in donate for leaf in range(sizes[i], sizes[i + 1]))
+    shapes = tuple((np.shape(leaf), str(leaf.dtype)) for leaf in leaves)
+    what = origin.name, digest(origin.jaxprs), origin.numbers
+    key = what, given, shapes, _devices(leaves), _settings()
+    with _lock:
+        _, found = _kept.get(key, (None, None))
+    if found is None:
+
+        def of_leaves(*leaves):
+            return jax.tree.leaves(function(*jax.tree.unflatten(structure, leaves)))
+
+        lowered = jax.jit(of_leaves, donate_argnums=given).lower(*leaves)
+        found = lowered.compile(COMPILER_OPTIONS)
+    with _lock:
+        _kept[key] = origin.jaxprs, found
+        _kept.move_to_end(key)
+        while len(_kept) > MOST:
+            _kept.popitem(last=False)
+    tree = jax.tree.structure(origin.out)
+
+    def call(*args):
+        return jax.tree.unflatten(tree, found(*jax.tree.leaves(args)))
+
+    return Program(call, origin.out)
+
+
+def digest(jaxprs: Sequence[Any]) -> str:
+    """Returns the SHA-256 of closed jaxprs: of each equation in full, and of the constants.
+
+    Functions of the host count by identity, which holds as long as the jaxprs are referred to.
+    """
+    found = hashlib.sha256()
+    for closed in jaxprs:
+        _update(found, _words(closed))
+    return found.hexdigest()
+
+
+def _update(digest: Any, words: Iterator[str | bytes]) -> None:
+    for word in words:
+        digest.update(word if isinstance(word, bytes) else word.encode() + b"\n")
+
+
+def _words(jaxpr: Any) -> Iterator[str | bytes]:
+    """Yields all that a jaxpr, closed or not, says; its variables are numbered as they come."""
+    for value in getattr(jaxpr, "consts", ()):
+        yield from _array(value)
+    jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
+    numbers: dict = {}
+
+    def variable(var):
+        return f"{numbers.setdefault(var, len(numbers))} {var.aval}"
+
+    yield from map(variable, (*jaxpr.constvars, *jaxpr.invars))
+    for eqn in jaxpr.eqns:
+        yield eqn.primitive.name
+        yield repr(eqn.ctx)
+        for var in eqn.invars:
+            yield from _array(var.val) if isinstance(var, jex.Literal) else (variable(var),)
+        yield from map(variable, eqn.outvars)
+        leaves, tree = jax.tree.flatten(eqn.params, is_leaf=_is_body)
+        yield repr(tree)
+        for value in leaves:
+            if _is_body(value):
+                yield from _words(value)
+            elif callable(value) and any(map(_is_body, leaves)):
+                yield "function"  # whose equations the body is
+            elif isinstance(value, (np.ndarray, jax.Array)):
+                yield from _array(value)
+            else:
+                yield repr(value)
+    for var in jaxpr.outvars:
+        yield from _array(var.val) if isinstance(var, jex.Literal) else (variable(var),)
+
+
+def _array(value: Any) -> Iterator[str | bytes]:
+    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+        yield str(value.dtype)
+        value = jax.random.key_data(value)
+    array = np.asarray(value)
+    yield f"{array.dtype} {array.shape}"
+    yield array.tobytes()
+
+
+def _settings() -> tuple:
+    """Returns all settings of JAX, those of this thread: any may change what is compiled."""
+    values = jax.config.values
+    return tuple(repr(getattr(jax.config, name, values[name])) for name in sorted(values))
+
+
+def text_of(traced: Any) -> str:
+    """Returns the SHA-256 of a traced function, lowered: the same in another process.
+
+    Raises:
+      ValueError: if it calls functions of the host, which nothing tells apart there.
+    """
+    found = hashlib.sha256(traced.lower().as_text().encode())
+    for eqn in _equations(traced.jaxpr):
+        if "callback" in eqn.params:
+            raise ValueError(
+                f"checkpoint must be None where a round has {eqn.primitive.name}: nothing tells "
+                "whether a function of the host is the same when the sweep goes on"
+            )
+        for var in eqn.invars:
+            if isinstance(var, jex.Literal) and np.ndim(var.val):  # may stand beside the text
+                _update(found, _array(var.val))
+    return found.hexdigest()
+
+
+def names_of_effects(jaxpr: Any) -> tuple[str, ...]:
+    """Returns the primitives of a program that do more than return a value."""
+    found = [eqn for eqn in _equations(jaxpr) if eqn.effects and not [*_bodies(eqn)]]
+    return tuple(sorted({eqn.primitive.name for eqn in found}))
+
+
+def without_effects(jaxpr: Any) -> Any:
+    """Returns a jaxpr, closed or not, without what only has effects, such as printing."""
+    if hasattr(jaxpr, "consts"):
+        return jaxpr.replace(jaxpr=without_effects(jaxpr.jaxpr))
+    eqns = []
+    for eqn in jaxpr.eqns:
+        if eqn.effects and [*_bodies(eqn)]:
+            params = jax.tree.map(
+                lambda value: without_effects(value) if _is_body(value) else value,
+                eqn.params,
+                is_leaf=_is_body,
+            )
+            eqn = eqn.replace(params=params)
+            eqn = eqn.replace(effects=set().union(*(body.effects for body in _bodies(eqn))))
+        if not eqn.effects or eqn.outvars:
+            eqns.append(eqn)
+    return jaxpr.replace(eqns=eqns, effects=set().union(*(eqn.effects for eqn in eqns)))
+
+
+def check_effects(names: Sequence[str]) -> None:
+    """Raises TypeError if there are any effects, which a sweep would drop or repeat."""
+    if names:
+        raise TypeError(
+            f"learner, environment and metrics must be pure, got {', '.join(names)}; a sweep plays "
+            "rounds ahead and in many lanes. `trace` has such effects once in each round that it "
+            "plays, `step` whenever it is called"
+        )
+
+
+def _equations(jaxpr: Any) -> Iterator[Any]:
+    for eqn in jaxpr.eqns:
+        yield eqn
+        for body in _bodies(eqn):
+            yield from _equations(body)
+
+
+def _bodies(eqn: Any) -> Iterator[Any]:
+    return filter(_is_body, jax.tree.leaves(eqn.params, is_leaf=_is_body))
+
+
+def _is_body(value: Any) -> bool:
+    return hasattr(value, "eqns")
+
+
+def _devices(leaves: Sequence[Any]) -> frozenset:
+    arrays = [leaf for leaf in leaves if isinstance(leaf, jax.Array)]
+    default = jax.config.values["jax_default_device"] or jax.local_devices()[0]
+    return frozenset({default}.union(*(leaf.devices() for leaf in arrays if leaf.committed)))
