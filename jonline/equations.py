@@ -215,7 +215,7 @@ def exact(closed: jex.ClosedJaxpr, carried: Sequence[bool] = ()) -> jex.ClosedJa
 def _exact(
     eqn: Any, values: list, has_constant: bool, carried: Sequence[bool], minus_zero: Any
 ) -> list:
-    name, aval = eqn.primitive.name, eqn.outvars[0].aval if eqn.outvars else None
+    name = eqn.primitive.name
     if name in ("while", "scan", "cond"):
         return _with_exact_bodies(eqn, values, carried, minus_zero)
     if not any(is_float(var.aval) for var in eqn.outvars):
@@ -230,7 +230,7 @@ def _exact(
     if name == "rsqrt":  # else an approximate one, by vector width
         return [rounded(1 / rounded(jax.lax.sqrt(values[0])))]
     if name == "div":
-        values = _with_hidden_divisor(values, aval.shape)
+        values = _with_hidden_divisor(values, eqn.outvars[0].aval.shape)
     if name.startswith("scatter"):  # which the compiler makes a loop of
         values = [values[0], *_copied(values[1:], carried[1:], minus_zero)]
     out = bind(eqn, values)
