@@ -175,7 +175,7 @@ def write(
     if records is not None:
         save(folder / "records.nc", partial(records.to_netcdf, engine="h5netcdf"))
     if figure is not None:
-        save(folder / "figure.png", partial(figure.savefig, dpi=160))
+        save_figure(folder / "figure.png", figure)
     dump(folder / "provenance.json", provenance(options, checksums or {}))
     return folder
 
@@ -195,6 +195,11 @@ def save(path: Path, write: Callable[[Path], Any]) -> None:
         unfinished.unlink(missing_ok=True)
     written.append(path)
     print(f"wrote {path}")
+
+
+def save_figure(path: Path, figure) -> None:
+    """Saves a figure, with all of a legend or title that is wider than its panels."""
+    save(path, partial(figure.savefig, dpi=160, bbox_inches="tight"))
 
 
 def write_csv(table: Sequence[Row], path: Path) -> None:

@@ -70,7 +70,7 @@ def main(options: Options) -> None:
     )
     if "DFORD" in options.learners:
         regret = draw_regret(sources, joint)
-        _common.save(folder / "regret.png", partial(regret.savefig, dpi=160))
+        _common.save_figure(folder / "regret.png", regret)
 
 
 def measure(source: _protocol.Source):

@@ -106,7 +106,7 @@ def main(options: Options) -> None:
     _common.save(folder / "tuning.csv", partial(_common.write_csv, tuning(tried)))
     for name in names[1:]:
         figure = draw(options, joint, name)
-        _common.save(folder / f"{name}.png", partial(figure.savefig, dpi=160))
+        _common.save_figure(folder / f"{name}.png", figure)
 
 
 def table(joint: xr.Dataset) -> list[dict]:

@@ -275,10 +275,15 @@ def _bar(progress: bool | None, total: int) -> Iterator[Callable[[int], None]]:
         from tqdm.auto import tqdm
     except ImportError as error:
         raise ImportError('progress=True needs tqdm: pip install "jonline[experiments]"') from error
-    with tqdm(total=total, desc="compiling", unit="window") as bar:
+    with tqdm(total=total, desc="compiling", unit="window", leave=False) as bar:
 
         def tick(count: int) -> None:
             bar.set_description("playing", refresh=count == 0)
             bar.update(count)
 
-        yield tick
+        try:
+            yield tick
+        finally:  # left above the bars of other threads, in whose lines tqdm would leave it
+            shown = f"\r{bar}"
+            bar.close()
+            tqdm.write(shown, file=bar.fp)

@@ -1,6 +1,8 @@
 import json
+import re
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import chex
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 
 import jonline
-from jonline import Environment, Learner, blocks, engine, metrics, oracles, programs
+from jonline import Environment, Learner, blocks, engine, host, metrics, oracles, programs
 from jonline.core import Example
 from jonline.data import Dataset
 from tests.games import K, N, Output, clock, make_dford, no_metrics, table
@@ -129,6 +131,40 @@ def test_progress_bar_changes_no_bits_and_says_compiling_first(whole, capfd):
     shown = capfd.readouterr().err
     assert shown.index("compiling") < shown.index("playing")
     assert "100%" in shown and "12/12" in shown
+
+
+def test_progress_bars_of_several_threads_keep_their_lines(capfd):
+    pytest.importorskip("tqdm")
+    first, second = ExitStack(), ExitStack()
+    first.enter_context(host._bar(True, 3))(0)
+    tick = second.enter_context(host._bar(True, 1000))
+    tick(0)
+    first.close()  # the upper one
+    tick(0)
+    second.close()
+    with host._bar(True, 5) as tick:
+        tick(0)
+    lines = on_a_terminal(capfd.readouterr().err)
+    assert all(line.startswith("playing") for line in lines)
+    assert [re.findall(r"\d+/\d+|\]", line) for line in lines] == [
+        ["0/3", "]"],
+        ["0/1000", "]"],
+        ["0/5", "]"],
+    ]
+
+
+def on_a_terminal(text):
+    """Returns the lines that are to be seen at the end."""
+    shown, row, column = np.full((20, 300), " "), 0, 0
+    for token in re.findall(r"\x1b\[A|[\s\S]", text):
+        if token == "\x1b[A":
+            row -= 1
+        elif token in "\r\n":
+            row, column = row + (token == "\n"), 0
+        else:
+            shown[row, column] = token
+            column += 1
+    return [line for line in map("".join, shown) if line.strip()]
 
 
 def test_grid_of_fifty_and_any_number_of_rounds_compile_once():

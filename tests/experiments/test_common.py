@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import matplotlib.image
 import numpy as np
 import pytest
 
@@ -60,3 +61,16 @@ def test_file_is_replaced_whole_or_not_at_all(tmp_path, capsys):
     assert path.read_text() == "new"
     assert list(tmp_path.iterdir()) == [path]
     assert capsys.readouterr().out == f"wrote {path}\n"
+
+
+def test_nothing_of_a_figure_is_cut_off(tmp_path, capsys):
+    figure, axes = _common.new_figure(figsize=(2, 2))
+    for name in "abc":
+        axes.plot([1, 2], label=f"{name}: a long name that a panel has no room for")
+    handles = axes.get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False)
+    figure.suptitle("a title that is longer than a panel is wide")
+    _common.save_figure(tmp_path / "figure.png", figure)
+    shown = matplotlib.image.imread(tmp_path / "figure.png")
+    for edge in (shown[0], shown[-1], shown[:, 0], shown[:, -1]):
+        np.testing.assert_array_equal(edge, np.ones_like(edge))  # white
