@@ -251,7 +251,8 @@ def key(name: str, value: Any) -> None:
     """Raises TypeError unless `value` is one key, typed or an old uint32 one, or is traced."""
     is_array = isinstance(value, (jax.Array, np.ndarray))
     is_typed = is_array and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
-    if not (is_typed and value.shape == ()) and not (is_array and value.dtype == np.uint32):
+    is_old = is_array and value.dtype == np.uint32 and value.shape in ((2,), (4,))
+    if not (is_typed and value.shape == ()) and not is_old:
         raise TypeError(f"{name} must be one key, as jax.random.key(0) is, got {shown(value)}")
 
 

@@ -27,8 +27,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
-
-from jonline import checks
+import jax.numpy as jnp
 
 Array: TypeAlias = jax.Array
 ArrayTree: TypeAlias = Any  # a pytree of arrays
@@ -145,9 +144,16 @@ def step(
     Raises:
       TypeError: if the learner, the feedback or the key is of the wrong kind.
     """
-    checks.kind("learner", learner, Learner)
-    checks.function("feedback", feedback, "(prediction, key) -> feedback")
-    checks.key("key", key)
+    if not isinstance(learner, Learner):
+        raise TypeError(f"learner must be Learner, got {learner!r:.100}")
+    if not callable(feedback):
+        raise TypeError(
+            f"feedback must be a function (prediction, key) -> feedback, got {feedback!r:.100}"
+        )
+    dtype, shape = getattr(key, "dtype", None), getattr(key, "shape", None)
+    is_typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
+    if not (is_typed and shape == () or dtype == "uint32" and shape in ((2,), (4,))):
+        raise TypeError(f"key must be one key, as jax.random.key(0) is, got {key!r:.100}")
     k_predict, k_oracle, k_update = jax.random.split(key, 3)
     prediction = learner.predict(state, x, k_predict)
     answer = feedback(prediction, k_oracle)

@@ -88,14 +88,16 @@ def sweep(
         update. Integers and bools are summed as int32; a sum that passes its ends is an error
         (return a float where it may). uint32 and uint64 are errors.
       grid: name -> (G,) numbers, e.g. from `product_grid`. {} is one point without hyperparameters.
+        The result has them as they are given, the device in its precision (an integer as int32).
       data: a pytree of arrays handed to `make`; one copy per device.
       num_rounds: T >= 1, a multiple of `record_every`.
       num_seeds: S >= 1.
       key: the root of all randomness: a typed key, an old uint32 key or an int in 0…2^32 - 1; or
-        `num_seeds` distinct keys, one for each seed.
+        `num_seeds` distinct keys, one for each seed. Keys whose `fold_in` is no hash, as that of
+        "unsafe_rbg", are refused; threefry, JAX's default, is the kind that bits are promised for.
       record_every: rounds of a window >= 1; each metric is recorded as its sum over a window.
-      block: lanes of a block, a multiple of 16. By default up to 256 on a CPU, as many as have
-        their states in the cache; elsewhere what memory holds.
+      block: lanes of a block, a multiple of 16 up to 2^20. By default up to 256 on a CPU, as many
+        as have their states in the cache; elsewhere what memory holds.
       devices: local devices that share the blocks; by default all of them.
       windows_per_call: windows between two returns to the host; by default about a second's worth.
       progress: show a progress bar (needs the extra `experiments`).

@@ -54,6 +54,8 @@ def fuzz(names, calls_each, seed):
     for name in names:
         function = functions[name]
         values, axes = arguments(name, function)
+        if calls_each > 10:
+            jax.clear_caches()  # of thousands of small programs
         keys = [key for key in [*values, *axes] if f"{name}.{key}" not in FREE]
         for i in range(calls_each if keys else 0):
             changed = rng.choice(keys, size=1 if i % 4 else min(2, len(keys)), replace=False)
