@@ -121,8 +121,8 @@ def test_comparators_know_no_learner_stream_oracle_or_data():
             assert parts(imported(path)) <= {"core", "checks", "ball", *ENGINE}, name
 
 
-def test_contract_imports_nothing_of_jonline_but_checks():
-    assert parts(imported(MODULES["jonline.core"])) == {"checks"}
+def test_contract_imports_nothing_of_jonline():
+    assert parts(imported(MODULES["jonline.core"])) == set()
 
 
 def test_nothing_imports_experiments_or_tests():
