@@ -298,6 +298,15 @@ def elementwise(**values: Any) -> None:
         raise ValueError(f"shapes must fit each other, got {shapes}") from error
 
 
+def whole(**values: Any) -> None:
+    """Raises ValueError unless all concrete ones, of any shape, are whole numbers below 2^31."""
+    for name, value in values.items():
+        known = concrete(value)
+        if known is not None:
+            ok = (known == np.floor(known)) & (np.abs(known.astype(np.float64)) < 2**31)
+            require(ok, name, "be whole numbers below 2^31", value)
+
+
 def vector(name: str, value: Any, length: int | None = None) -> None:
     """Raises as `elementwise`; also unless `value` has one axis (of that length)."""
     elementwise(**{name: value})

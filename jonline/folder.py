@@ -35,6 +35,7 @@ def open_folder(
     path: Path,
     bits: dict[str, str],
     extent: dict[str, str],
+    settings: dict[str, str],
     seconds: float,
     sides: Callable[[], tuple[int, int]],
 ) -> Folder:
@@ -44,6 +45,7 @@ def open_folder(
       path: of the folder.
       bits: what the bits of each lane depend on, `fingerprint.entries_of`.
       extent: how far the sweep goes, `fingerprint.extent_of`.
+      settings: JAX's, to name those by which the program differs.
       seconds: time between two checkpoints of a block.
       sides: of a block, where the folder does not say (it does if it was there).
 
@@ -59,20 +61,18 @@ def open_folder(
     try:
         path.mkdir(parents=True, exist_ok=True)
         if not (path / FINGERPRINT).exists():
-            content = {"format": FORMAT, "bits": bits, "extent": extent, "sides": sides()}
+            content = {"format": FORMAT, "bits": bits, "extent": extent, "settings": settings}
+            content |= {"sides": sides()}
             is_new = _write_once(path / FINGERPRINT, content | {"sha256": _digest(content)})
         text = (path / FINGERPRINT).read_bytes()
     except OSError as error:
         raise OSError(f"checkpoint={str(path)!r} cannot be used: {error}") from error
     found = _read(path, text)
-    there, here = found["bits"] | found["extent"], bits | extent
-    names = sorted(set(there) | set(here))
-    differing = [name for name in names if there.get(name) != here.get(name)]
+    differing = _differing(found["bits"] | found["extent"], bits | extent)
+    if any(name == "program" for name, _, _ in differing):
+        differing += _differing(found["settings"], settings)
     if differing:
-        listed = "; ".join(
-            f"{name}: {there.get(name, 'none')} there, {here.get(name, 'none')} here"
-            for name in differing
-        )
+        listed = "; ".join(f"{name}: {there} there, {here} here" for name, there, here in differing)
         raise ValueError(
             f"checkpoint={str(path)!r} holds another sweep, which differs in {listed}. Give "
             "another folder, or remove this one to begin anew"
@@ -90,6 +90,13 @@ def orbax() -> Any:
             'checkpoint needs orbax-checkpoint: pip install "jonline[checkpoint]"'
         ) from error
     return orbax.checkpoint
+
+
+def _differing(there: dict[str, str], here: dict[str, str]) -> list[tuple[str, str, str]]:
+    """Returns the entries that differ, by name."""
+    names = sorted({*there, *here})
+    pairs = [(name, there.get(name, "none"), here.get(name, "none")) for name in names]
+    return [(name, one, other) for name, one, other in pairs if one != other]
 
 
 def _digest(content: Any) -> str:

@@ -132,6 +132,12 @@ def environment() -> dict[str, str]:
     }
 
 
+def settings() -> dict[str, str]:
+    """Returns JAX's settings, those of this thread."""
+    values = jax.config.values
+    return {name: str(getattr(jax.config, name, values[name])) for name in sorted(values)}
+
+
 def _cpu() -> str:
     """Returns the maker and family of the CPU and what it computes in vectors with."""
     try:

@@ -282,7 +282,9 @@ def _played(
         )
         processes.check_same(bits | extent)
         if folder is not None:
-            opens = functools.partial(open_folder, folder, bits, extent, seconds)
+            opens = functools.partial(
+                open_folder, folder, bits, extent, runtime.settings(), seconds
+            )
     played = host.play(job, block, devices, windows_per_call, progress, opens)
     bad = tuple(sorted(played.non_finite.values()))
     board.warn_of(bad, played.undelivered.size, labels, record_every)

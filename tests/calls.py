@@ -84,7 +84,8 @@ GOOD = dict(
     deterministic_gpu=False, coordinator=None, num_processes=None, process_id=None,
     uniform_mean=np.ones(3) / 3, uniform_second_moment=np.eye(3) / 3, rule="be", labels=Y, dim=3,
     is_output=lambda rows: rows.any(axis=1), theta=np.ones(3), conjugate=jnp.max, path="none.nc",
-    axes=[1.0], formula="q",
+    axes=[1.0], formula="q", oracle=oracles.label(), cache=None, values={"a": 1.0}, observed=True,
+    seen=np.ones(2), unseen=np.zeros(2),
 )  # fmt: skip
 OWN = {
     "jonline.core.step.state": DRAL.init(jax.random.key(0)),
@@ -99,6 +100,7 @@ OWN = {
     "jonline.structured.decoding.prob.output": np.eye(3)[0],
     "jonline.structured.space.cholesky_dual.loss": SPACE.loss,
     "jonline.delays.table.rounds": [1, 2],
+    "jonline.delays.never.delay": jonline.delays.fixed(1),
     "jonline.metrics.ordinal.state": ordinal.OrdinalState(0, jnp.zeros(2), 0),
     "jonline.metrics.ordinal.prediction": ordinal.OrdinalPrediction(1, 0.0, 0.0),
     "jonline.optimizers.online.from_optax.project": None,

@@ -154,7 +154,7 @@ def test_x64_survives_and_is_told_apart(tmp_path, stop_at):
         assert expected.states[0].dtype == np.float64
         stopped(tmp_path, stop_at, 8)
         assert bits(play(tmp_path)) == bits(expected)
-    with pytest.raises(ValueError, match="x64: True there, False here"):
+    with pytest.raises(ValueError, match="jax_enable_x64: True there, False here"):
         play(tmp_path)
 
 

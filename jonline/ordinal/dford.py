@@ -68,6 +68,7 @@ def label_prob(label: Array, greedy: Array, num_classes: int, explore: float | A
     if not isinstance(num_classes, (np.ndarray, jax.Array)):  # an array of them is not checked
         num_classes = check_num_classes(num_classes)
     checks.elementwise(label=label, greedy=greedy, num_classes=num_classes, explore=explore)
+    checks.whole(label=label, greedy=greedy)
     label, greedy = jnp.asarray(label, jnp.int32), jnp.asarray(greedy, jnp.int32)
     weight = jnp.maximum(greedy, num_classes + 1 - greedy) - jnp.abs(label - greedy)
     total = _cumulative(num_classes, greedy, num_classes)
@@ -97,6 +98,7 @@ def draw_label(words: Array, greedy: Array, num_classes: int, explore: float | A
     checks.vector("words", words, 2)
     labels = jnp.arange(1, num_classes, dtype=jnp.int32)
     checks.elementwise(greedy=greedy, explore=explore, labels=labels)
+    checks.whole(greedy=greedy)
     greedy = jnp.asarray(greedy, jnp.int32)
     r = uniform_index(words[1], _cumulative(num_classes, greedy, num_classes))
     below = _cumulative(labels, greedy, num_classes) <= r

@@ -380,5 +380,5 @@ def test_kinds_and_shapes_are_refused():
             space.mean(theta)
         with pytest.raises(ValueError, match=r"theta must have shape \(9,\)"):
             space.surrogate(theta, jnp.zeros(9))
-    with pytest.raises(ValueError, match=r"scores must be a square matrix, got shape \(2, 3\)"):
+    with pytest.raises(ValueError, match=r"scores must be square, got \(2, 3\)"):
         birkhoff.sinkhorn(jnp.zeros((2, 3)))
