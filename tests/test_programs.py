@@ -256,6 +256,7 @@ def test_what_a_stream_makes_for_a_run_is_made_once_a_block():
     assert 0 < len(made) <= 16  # seeds of the one block, with padding
 
 
+@pytest.mark.slow
 def test_flags_of_xla_that_are_called_harmless_change_no_bit(tmp_path):
     script = """
 import jax, jonline, numpy as np
