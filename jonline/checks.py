@@ -121,7 +121,7 @@ def real(name: str, value: Any, rule: str, ok: Callable, *, static: bool = False
         narrow = number.astype(jax.dtypes.canonicalize_dtype(number.dtype))
     if number.dtype.kind == "f":
         fits(name, number, narrow)
-        require(static or ok(narrow), name, f"{rule} in {narrow.dtype}", value)
+        require(ok(narrow), name, f"{rule} in {narrow.dtype}", value)
     if number.dtype.kind in "iu":
         whole = int(number)
         return whole if abs(whole) < 2**31 else float(whole)
@@ -162,6 +162,7 @@ def at_least(name: str, value: Any, least: int, most: int | None = None) -> int:
     count = int(value)
     require(count >= least, name, f"be >= {least}", value)
     require(most is None or count <= most, name, f"be <= {most}", value)
+    require(count < 2**63, name, "be < 2^63", "more")
     return count
 
 
@@ -273,10 +274,11 @@ def columns(name: str, records: Any, wanted: Sequence[str], origin: str) -> None
     require(len({*shapes.values()}) == 1, name, "have columns of one shape", shapes)
 
 
-def elementwise(**values: Any) -> None:
-    """Raises unless all are numbers or arrays of numbers, whose shapes fit each other.
+def elementwise(**values: Any) -> list[Any]:
+    """Returns numbers and arrays of numbers whose shapes fit each other.
 
-    For the formulas, which say so while they are traced.
+    For the formulas, which say so while they are traced. NumPy's integers and bools come back with
+    64 bits, in which a sum does not wrap and of which there is a negative.
 
     Raises:
       TypeError: if one is neither.
@@ -285,6 +287,8 @@ def elementwise(**values: Any) -> None:
     for name, value in values.items():
         unmasked(name, value)
         is_array = isinstance(value, (jax.Array, np.ndarray, np.generic))
+        if is_array and not isinstance(value, jax.Array) and value.dtype.kind in "biu":
+            values[name] = value.astype(np.int64) if value.ndim else int(value)
         if is_array and (value.dtype == bool or has_numbers(value.dtype)):
             continue
         if not isinstance(value, (int, float)):
@@ -296,6 +300,7 @@ def elementwise(**values: Any) -> None:
         np.broadcast_shapes(*shapes.values())
     except ValueError as error:
         raise ValueError(f"shapes must fit each other, got {shapes}") from error
+    return [*values.values()]
 
 
 def whole(**values: Any) -> None:

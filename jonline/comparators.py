@@ -21,7 +21,7 @@ from jonline import ball, checks, door, engine, equations, program, programs, ro
 from jonline.ball import Comparator, Surrogate
 from jonline.core import Example, PRNGKey, Stream
 
-_MOST_BYTES = 1 << 34  # of examples
+_MOST_BYTES = 1 << 33  # of examples
 
 
 class Regret(NamedTuple):

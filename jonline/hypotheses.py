@@ -307,5 +307,4 @@ def polynomial(
 
 
 def _check_features(x: Array, num_features: int) -> None:
-    if jnp.shape(x) != (num_features,):
-        raise ValueError(f"x must have shape ({num_features},), got {jnp.shape(x)}")
+    checks.vector("x", x, num_features)

@@ -206,6 +206,9 @@ def neighbours(y: Array, num_classes: int, key: PRNGKey) -> tuple[Array, Array]:
     Source: option (a) for the intervals of PRIL (Manwani 2019); its paper's own protocol is not
     public.
     """
+    (y,) = checks.elementwise(y=y)
+    num_classes = checks.at_least("num_classes", num_classes, 1, 2**30)
+    checks.key("key", key)
     kind = jax.random.randint(key, (), 0, 3, jnp.int32)
     low = jnp.where(kind == 1, y, y - 1)
     high = jnp.where(kind == 0, y, y + 1)
@@ -214,6 +217,10 @@ def neighbours(y: Array, num_classes: int, key: PRNGKey) -> tuple[Array, Array]:
 
 def uniform_ends(y: Array, num_classes: int, key: PRNGKey) -> tuple[Array, Array]:
     """Draws the lower end uniformly from 1…y and the upper end from y…K, independently."""
+    (y,) = checks.elementwise(y=y)
+    num_classes = checks.at_least("num_classes", num_classes, 1, 2**30)
+    checks.require(jnp.shape(y) == (), "y", "be one label", f"shape {jnp.shape(y)}")
+    checks.key("key", key)
     k_low, k_high = jax.random.split(key)
     low = jax.random.randint(k_low, (), 1, y + 1, jnp.int32)
     high = jax.random.randint(k_high, (), y, num_classes + 1, jnp.int32)

@@ -125,8 +125,7 @@ def descend(
 
 def project_ball(params: Array, radius: float | Array) -> Array:
     """Returns the point of the ball ||W||_F <= radius next to `params`."""
-    checks.elementwise(params=params)
-    checks.elementwise(radius=radius)
+    params, radius = checks.elementwise(params=params, radius=radius)
     params = jnp.asarray(params, jnp.result_type(params, float))
     norm = jnp.sqrt(jnp.sum(params * params))
     return params * jnp.minimum(1.0, radius / jnp.maximum(norm, jnp.finfo(norm.dtype).tiny))

@@ -75,6 +75,7 @@ def predict_label(score: Array, thresholds: Array, tie: str = "<") -> Array:
     """
     checks.elementwise(score=score, thresholds=thresholds)
     checks.vector("thresholds", thresholds)
+    checks.require(len(thresholds) > 0, "thresholds", "have an entry", "none")
     check_tie(tie)
     num_classes = thresholds.shape[0] + 1
     index = jnp.arange(1, num_classes, dtype=jnp.int32)

@@ -27,7 +27,7 @@ def decide(score: Array, width: Array) -> Array:
 
     A score that is NaN is rejected. Source: arXiv:1906.06166, eq. (1).
     """
-    checks.elementwise(score=score, width=width)
+    score, width = checks.elementwise(score=score, width=width)
     width = jnp.maximum(width, 0.0)
     return (score > width).astype(jnp.int32) - (score < -width).astype(jnp.int32)
 
@@ -39,7 +39,7 @@ def decision_loss(z: Array, width: Array, cost: float | Array) -> Array:
     Differs: the paper has z <= -rho in the first term, so that z = -rho costs 1 + d though it is
     rejected.
     """
-    checks.elementwise(z=z, width=width, cost=cost)
+    z, width, cost = checks.elementwise(z=z, width=width, cost=cost)
     output = decide(z, width)
     loss = jnp.where(output == 0, cost, (output < 0).astype(jnp.result_type(float)))
     return jnp.where(jnp.isnan(z), jnp.nan, loss)
@@ -52,7 +52,7 @@ def double_ramp_loss(z: Array, width: Array, cost: float | Array) -> Array:
 
     Source: arXiv:1906.06166, section 2.
     """
-    checks.elementwise(z=z, width=width, cost=cost)
+    z, width, cost = checks.elementwise(z=z, width=width, cost=cost)
     return cost * _ramp(z - width) + (1 - cost) * _ramp(z + width)
 
 
@@ -79,7 +79,7 @@ def double_ramp_gradient(
 
     Source: arXiv:1906.06166, algorithm 1. `exact=True` is the display before it.
     """
-    checks.elementwise(z=z, width=width, cost=cost)
+    z, width, cost = checks.elementwise(z=z, width=width, cost=cost)
     exact = checks.flag("exact", exact)
     upper = (width - 1 <= z) & (z <= width + 1)
     lower = (-width - 1 <= z) & ((z < 1 - width) if exact else (z <= 1 - width) & ~upper)
@@ -94,7 +94,7 @@ def double_ramp_asks(score: Array, width: Array) -> Array:
 
     Source: arXiv:1906.06166, eq. (3).
     """
-    checks.elementwise(score=score, width=width)
+    score, width = checks.elementwise(score=score, width=width)
     return (width - 1 <= jnp.abs(score)) & (jnp.abs(score) <= width + 1)
 
 
@@ -103,7 +103,7 @@ def double_sigmoid_loss(z: Array, width: Array, cost: float | Array, slope: floa
 
     Source: arXiv:1906.06166, section 3.
     """
-    checks.elementwise(z=z, width=width, cost=cost, slope=slope)
+    z, width, cost, slope = checks.elementwise(z=z, width=width, cost=cost, slope=slope)
     upper, lower = (jax.nn.sigmoid(-slope * a) for a in (z - width, z + width))
     return 2 * (cost * upper + (1 - cost) * lower)
 
@@ -119,7 +119,7 @@ def double_sigmoid_gradient(
     Source: arXiv:1906.06166, eqs. (34), (35) and (48).
     Differs: its eqs. (6) and (7) have the signs of ascent, against its own appendix.
     """
-    checks.elementwise(z=z, width=width, cost=cost, slope=slope)
+    z, width, cost, slope = checks.elementwise(z=z, width=width, cost=cost, slope=slope)
     upper = cost * _bump(z - width, slope)
     lower = (1 - cost) * _bump(z + width, slope)
     return -2 * slope * (upper + lower), 2 * slope * (upper - lower)
@@ -132,7 +132,7 @@ def double_sigmoid_query_prob(score: Array, width: Array, slope: float | Array) 
 
     Source: arXiv:1906.06166, eq. (5).
     """
-    checks.elementwise(score=score, width=width, slope=slope)
+    score, width, slope = checks.elementwise(score=score, width=width, slope=slope)
     return jnp.minimum(4 * _bump(jnp.abs(score) - width, slope), 1.0)
 
 

@@ -47,7 +47,7 @@ def explore(mixture: Mixture, rate: float | Array) -> Mixture:
     Source: arXiv:2502.18709, algorithm 2.
     """
     checks.kind("mixture", mixture, Mixture)
-    checks.elementwise(rate=rate)
+    checks.elementwise(rate=rate, weights=mixture.weights)
     rest = 1 - rate
     return Mixture(mixture.atoms, rest * mixture.weights, rate + rest * mixture.uniform)
 
