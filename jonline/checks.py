@@ -1,6 +1,5 @@
 """Checks of arguments: they speak about concrete values and let traced ones pass.
 
-
 Each returns what may be kept of its argument: a count as a Python int, whose arithmetic cannot
 wrap, a number or an array that its owner can no longer change.
 """
@@ -51,6 +50,15 @@ def _traced(name: str, rule: str) -> TypeError:
         f"{name} must be {rule}, got a traced value (a grid's hyperparameters are traced: loop "
         "over static choices in Python)"
     )
+
+
+def on_host(name: str, value: Any) -> None:
+    """Raises TypeError if an argument of `sweep`, `run` or `trace` is traced."""
+    if isinstance(value, Tracer):
+        raise TypeError(
+            f"{name} is traced, but sweep, run and trace are host code that compiles by itself; "
+            "call them outside jit, vmap and grad"
+        )
 
 
 def array(name: str, value: Any) -> np.ndarray:

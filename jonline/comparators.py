@@ -20,6 +20,7 @@ import numpy as np
 from jonline import ball, checks, door, engine, equations, program, programs, rounds
 from jonline.ball import Comparator, Surrogate
 from jonline.core import Example, PRNGKey, Stream
+from jonline.keys import one_key
 
 _MOST_BYTES = 1 << 33  # of examples
 
@@ -66,7 +67,7 @@ def examples(stream: Stream, key: PRNGKey | int, seed: int, num_rounds: int) -> 
     checks.kind("stream", stream, Stream)
     num_rounds = checks.at_least("num_rounds", num_rounds, 1)
     checks.require(num_rounds < 2**31, "num_rounds", "be < 2^31", num_rounds)
-    run_key = door.one_key(key, seed)
+    run_key = one_key(key, seed)
     row = jax.eval_shape(lambda k: stream.draw(stream.init(k), jnp.int32(0)), run_key[0])
     size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(row))
     rule = f"be <= {_MOST_BYTES // max(size, 1)} (a round has {size} bytes)"

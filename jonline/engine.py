@@ -15,10 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core as jex
 
-from jonline import program, programs, rounds
+from jonline import program, programs, rounds, windows
 from jonline.core import Array, ArrayTree, PRNGKey
 from jonline.program import WIDTH
 from jonline.rounds import Carry, Make, Metrics, Seen
+from jonline.windows import Windows
 
 ENDLESS = 2**31 - 1
 
@@ -100,21 +101,7 @@ class Built(NamedTuple):
 
     start: Callable
     advance: Callable
-    out: tuple[Carry, "Windows"]
-
-
-class Windows(NamedTuple):
-    """What a call measured, (capacity, lanes) each, of which the first rows are filled.
-
-    Attributes:
-      sums: metrics, summed over each window: int32 for integers and booleans, else floating.
-      overflown: for each of the whole ones, whether a sum passed the ends of int32.
-      bad: numbers in the state that are not finite at the end of each window, int32.
-    """
-
-    sums: dict[str, Array]
-    overflown: dict[str, Array]
-    bad: Array
+    out: tuple[Carry, Windows]
 
 
 def build(plan: Plan, inputs: Inputs) -> Built:
@@ -128,10 +115,8 @@ def build(plan: Plan, inputs: Inputs) -> Built:
     start = _compiled_start(plan, staged, inputs)
     measured = jax.tree.unflatten(staged.stages.out_tree, staged.stages.outs)[1]
     rows = (plan.capacity, plan.num_points * len(inputs.keys))
-    sums = {name: jax.ShapeDtypeStruct(rows, var.aval.dtype) for name, var in measured.items()}
-    whole = {name: jax.ShapeDtypeStruct(rows, bool) for name in sums if _is_whole(sums[name])}
-    row: Any = sums, whole, jax.ShapeDtypeStruct(rows, jnp.int32)
-    out = start.out[0], Windows(*row)
+    dtypes = {name: var.aval.dtype for name, var in measured.items()}
+    out = start.out[0], windows.shapes(dtypes, rows)
     advance = programs.compiled(
         lambda *args: _advance(plan, staged.stages, *args),
         inputs, start.out[1], start.out[0], np.int32(0), np.int32(0),
@@ -179,8 +164,8 @@ def advance(built: Built, block: Running, first: int, last: int) -> tuple[Runnin
     Returns:
       The block after window last-1, and what it measured, in the first last - first rows.
     """
-    carry, windows = built.advance(*block, np.int32(first), np.int32(last))
-    return block._replace(carry=carry), windows
+    carry, measured = built.advance(*block, np.int32(first), np.int32(last))
+    return block._replace(carry=carry), measured
 
 
 def stretch(
@@ -251,31 +236,23 @@ def _advance(plan, staged, inputs, ahead, carry, first, last):
     prepared = program.prepare(
         staged, ahead, inputs.data, inputs.keys, inputs.points, plan.num_points, first
     )
-    zeros = program.zeros(prepared)
-    start = _Sums(
-        zeros,
-        {name: zero for name, zero in zeros.items() if jnp.issubdtype(zero.dtype, jnp.floating)},
-        {name: zero for name, zero in zeros.items() if _is_whole(zero)},
-    )
+    start = windows.start(program.zeros(prepared))
 
     def one(t, value, drawn):
         carry, sums = value
         carry, new = program.play(prepared, drawn, t, carry)
-        return carry, _add(sums, new)
+        return carry, windows.add(sums, new)
 
     def window(w, value):
         carry, buffer = value
         first_round, every = w * plan.record_every, plan.record_every
         value = carry, start
         carry, sums = program.loop(prepared, first_round, first_round + every, one, value, every)
-        overflown = {name: signs < 0 for name, signs in sums.overflown.items()}
-        bad = _count_non_finite(program.widen(prepared, carry))
-        return carry, _put(buffer, Windows(sums.total, overflown, bad), w - first)
+        row = windows.end(sums, program.widen(prepared, carry))
+        return carry, _put(buffer, row, w - first)
 
-    row = Windows(
-        zeros, {name: zeros[name] < 0 for name in start.overflown}, _count_non_finite(carry)
-    )
-    value = (program.narrow(prepared, carry), _room(row, plan.capacity))
+    buffer = _room(windows.end(start, carry), plan.capacity)
+    value = (program.narrow(prepared, carry), buffer)
     carry, buffer = jax.lax.fori_loop(first, last, window, value)
     return program.widen(prepared, carry), buffer
 
@@ -335,7 +312,7 @@ def written_out(plan: Plan, inputs: Inputs) -> str:
 def _measured(plan: Plan) -> Callable:
     def one_round(data, key, t, point, carry):
         new, measured, _ = rounds.play(plan.make(point, data), plan.metrics, key, t, carry)
-        return new, _summands(measured)
+        return new, windows.summands(measured)
 
     return one_round
 
@@ -350,36 +327,6 @@ def _seen(plan: Plan) -> Callable:
 
 def _first_lane(inputs: Inputs) -> tuple[PRNGKey, dict[str, Any]]:
     return inputs.keys[0], {name: axis[0] for name, axis in inputs.points.items()}
-
-
-class _Sums(NamedTuple):
-    """Sums over a window so far.
-
-    Attributes:
-      total: of all metrics.
-      lost: what rounding took from the floating ones (Kahan).
-      overflown: negative where a sum of whole numbers has passed the ends of int32.
-    """
-
-    total: dict[str, Array]
-    lost: dict[str, Array]
-    overflown: dict[str, Array]
-
-
-def _add(sums: _Sums, new: dict[str, Array]) -> _Sums:
-    total, lost, overflown = {}, {}, {}
-    for name, value in new.items():
-        before = sums.total[name]
-        if name in sums.lost:
-            value = value - sums.lost[name]
-            total[name] = before + value
-            rest = (total[name] - before) - value
-            lost[name] = jnp.where(jnp.isfinite(total[name]), rest, 0.0)  # inf stays inf
-        else:
-            total[name] = before + value
-            signs = (before ^ total[name]) & (value ^ total[name])
-            overflown[name] = sums.overflown[name] | signs
-    return _Sums(total, lost, overflown)
 
 
 def _bytes(tree: ArrayTree) -> int:
@@ -397,39 +344,3 @@ def _room(row: ArrayTree, size: int) -> ArrayTree:
 def _put(buffer: ArrayTree, row: ArrayTree, i: Array) -> ArrayTree:
     put = jax.lax.dynamic_update_index_in_dim
     return jax.tree.map(lambda rows, leaf: put(rows, leaf, i, 0), buffer, row)
-
-
-def _summands(measured: Any) -> dict[str, Array]:
-    if not isinstance(measured, dict):
-        raise TypeError(f"metrics must return a dict of scalars, got {measured!r:.100}")
-    return {name: _summand(name, value) for name, value in measured.items()}
-
-
-def _summand(name: Any, value: Any) -> Array:
-    if not isinstance(name, str) or not name:
-        raise ValueError(f"names of metrics must be non-empty strings, got {name!r}")
-    value = jnp.asarray(value)
-    if value.shape != ():
-        raise ValueError(f"metric {name!r} must be a scalar, got shape {value.shape}")
-    if jnp.issubdtype(value.dtype, jnp.floating):
-        return value.astype(jnp.zeros(()).dtype)
-    if not (jnp.issubdtype(value.dtype, jnp.integer) or value.dtype == bool):
-        raise TypeError(f"metric {name!r} must be a real number or a bool, got {value.dtype}")
-    if value.dtype in (jnp.uint32, jnp.uint64):
-        raise TypeError(
-            f"metric {name!r} must fit into int32, got {value.dtype}; cast it to int32 or float"
-        )
-    return value.astype(jnp.int32)
-
-
-def _is_whole(value: Any) -> bool:
-    return value.dtype == jnp.int32
-
-
-def _count_non_finite(carry: Carry) -> Array:
-    (num_lanes,) = carry.num_pending.shape
-    leaves = jax.tree.leaves(carry.state)
-    leaves = [leaf for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.inexact)]
-    bad = [~jnp.isfinite(leaf).reshape(-1, num_lanes) for leaf in leaves]
-    counts = [jnp.sum(part, axis=0, dtype=jnp.int32) for part in bad]
-    return sum(counts, jnp.zeros(num_lanes, jnp.int32))

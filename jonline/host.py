@@ -80,9 +80,7 @@ def play(
         raise TypeError(f"devices must be a list of JAX devices, got {devices!r:.100}")
     checks.require(len(devices) > 0, "devices", "name at least one device", devices)
     if windows_per_call is not None:
-        checks.at_least("windows_per_call", windows_per_call, 1)
-        fits = windows_per_call <= CAPACITY
-        checks.require(fits, "windows_per_call", f"be <= {CAPACITY}", windows_per_call)
+        windows_per_call = checks.at_least("windows_per_call", windows_per_call, 1, CAPACITY)
 
     def sides() -> tuple[int, int]:
         most = _most_lanes(job, all_devices) if block is None else 0

@@ -12,6 +12,7 @@ import numpy as np
 from jonline import blocks, board, checks, door, engine, fingerprint, host, processes, runtime
 from jonline.core import PRNGKey
 from jonline.folder import open_folder
+from jonline.keys import one_key, seed_keys
 from jonline.result import SweepResult
 from jonline.rounds import Make, Metrics
 
@@ -123,7 +124,7 @@ def sweep(
     host.check_history(1, num_seeds, num_rounds // record_every, 1)  # before keys are made
     checkpoint_seconds = checks.positive("checkpoint_seconds", checkpoint_seconds, static=True)
     folder = None if checkpoint is None else checks.path("checkpoint", checkpoint)
-    keys = door.seed_keys(key, num_seeds)
+    keys = seed_keys(key, num_seeds)
     return _sweep(
         make,
         metrics,
@@ -171,7 +172,7 @@ def run(
         door.one_point(point),
         data,
         num_rounds,
-        door.one_key(key, seed),
+        one_key(key, seed),
         record_every,
     )
 
@@ -205,7 +206,7 @@ def trace(
     first = checks.at_least("first", first, 0)
     last = checks.at_least("last", last, first + 1)
     checks.require(last < 2**31, "last", "be < 2^31", last)
-    run_key = door.one_key(key, seed)
+    run_key = one_key(key, seed)
     labels, data = door.one_point(point), door.check_data(data)
     grid = door.on_device(labels)
     longest, _ = door.check_points(make, labels, data, last)
@@ -248,8 +249,6 @@ def _played(
     door.check_compiles()
     num_rounds, record_every = door.check_rounds(num_rounds, record_every)
     num_windows = num_rounds // record_every
-    if windows_per_call is not None:
-        windows_per_call = checks.at_least("windows_per_call", windows_per_call, 1)
     labels, data = door.check_grid(grid), door.check_data(data)
     grid = door.on_device(labels)
     num_points = len(next(iter(grid.values()))) if grid else 1

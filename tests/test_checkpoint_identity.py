@@ -300,7 +300,7 @@ def test_path_with_a_tilde_is_in_the_home_folder(whole, tmp_path, monkeypatch):
     assert (tmp_path / "home" / "runs" / "first" / FINGERPRINT).exists()
 
 
-@pytest.mark.parametrize("path", ["", "gs://bucket/run", "s3://bucket", "file:///tmp/x"])
+@pytest.mark.parametrize("path", ["", "gs://bucket/run", "s3://bucket", "file:///run"])
 def test_path_that_is_none_of_this_machine_is_refused_at_once(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match="^checkpoint must be a path of this machine"):

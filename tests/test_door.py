@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jonline
-from jonline import door, hypotheses, metrics, ordinal
+from jonline import door, hypotheses, keys, metrics, ordinal
 from tests.games import clock, make_dford, table
 
 GRID = jonline.product_grid(reg=[1.0, 2.0], explore=[0.25, 0.5])
@@ -146,10 +146,10 @@ def test_any_kind_of_key_is_judged_by_what_its_fold_in_does():
             name=fold_in.__name__,
             tag="own",
         )
-        assert door._folds_by_hash(kind) == is_hash
-    assert door._folds_by_hash("rbg") and door._folds_by_hash("threefry2x32")
+        assert keys._folds_by_hash(kind) == is_hash
+    assert keys._folds_by_hash("rbg") and keys._folds_by_hash("threefry2x32")
 
 
 def test_rbg_keys_stay_with_a_warning_that_a_lane_is_not_its_run():
     with pytest.warns(RuntimeWarning, match="keys of kind rbg .*a lane is not its run"):
-        door.seed_keys(jax.random.key(0, impl="rbg"), 2)
+        keys.seed_keys(jax.random.key(0, impl="rbg"), 2)

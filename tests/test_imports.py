@@ -29,6 +29,8 @@ ENGINE = (
     "files",
     "folder",
     "programs",
+    "windows",
+    "keys",
     "checkpoint",
     "fingerprint",
     "processes",

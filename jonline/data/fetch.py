@@ -10,7 +10,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from jonline import checks
-from jonline.data.files import MOST_BYTES, gunzipped, missing_extra, up_to
+from jonline.data.unpack import MOST_BYTES, gunzipped, missing_extra, up_to
 
 
 class File(NamedTuple):
@@ -26,7 +26,7 @@ class File(NamedTuple):
       member: its name inside the archive; "" if it is not in one.
       archive_sha256: hex digest of the archive.
       size: bytes of its uncompressed content, the bound of what is unpacked; 0 if it is not known,
-        where the bound is `files.MOST_BYTES`.
+        where the bound is `unpack.MOST_BYTES`.
     """
 
     path: str

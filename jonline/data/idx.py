@@ -9,7 +9,8 @@ import os
 
 import numpy as np
 
-from jonline.data.files import Table, named, read_bytes
+from jonline.data.files import Table
+from jonline.data.unpack import named, read_bytes
 
 _KINDS = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from jonline import checks
 from jonline.data.dataset import VertexTable
-from jonline.data.files import missing_extra
 from jonline.data.scale import unit_rows
+from jonline.data.unpack import missing_extra
 
 
 def multilabel_table(

@@ -5,7 +5,8 @@ import os
 import numpy as np
 
 from jonline import checks
-from jonline.data.files import Table, named, read_csv
+from jonline.data.files import Table, read_csv
+from jonline.data.unpack import named
 
 
 def one_user(

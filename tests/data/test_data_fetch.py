@@ -15,7 +15,7 @@ from functools import partial
 import pytest
 
 import jonline.data.fetch as fetching
-from jonline.data import files, load, read_csv
+from jonline.data import load, read_csv, unpack
 from jonline.data.fetch import File, fetch
 from tests.data.damage import damaged
 
@@ -178,7 +178,7 @@ def test_no_more_is_unpacked_than_the_size_of_the_file_lets_expect(
     file = TOY._replace(url=f"{ORIGIN}/{name}", member=member, size=len(CONTENT))
     peak, message = _peak(lambda: fetch(file, tmp_path))
     assert peak < 2**23 and f"{name} cannot be unpacked" in message
-    for module in (files, fetching):
+    for module in (unpack, fetching):
         monkeypatch.setattr(module, "MOST_BYTES", 2**20)
     peak, message = _peak(lambda: fetch(file._replace(size=0), tmp_path))
     assert peak < 2**23 and "cannot be unpacked" in message

@@ -122,7 +122,7 @@ def test_few_bytes_that_claim_much_memory_are_refused(tmp_path, content, read, m
 def test_gzipped_file_unpacks_to_a_bound_only(tmp_path, monkeypatch):
     path = tmp_path / "zeros.csv.gz"
     path.write_bytes(gzip.compress(bytes(2**24)))
-    monkeypatch.setattr("jonline.data.files.MOST_BYTES", 2**20)
+    monkeypatch.setattr("jonline.data.unpack.MOST_BYTES", 2**20)
     with pytest.raises(ValueError, match="zeros.csv.gz: unpacked it has more than 1048576 bytes"):
         read_csv(path)
 
