@@ -1,7 +1,7 @@
 """Values of many lanes, and loops in which all lanes go round together.
 
 How the equations of a loop's body are evaluated, and where the lane axis of a value is, is the
-business of the round that the loop is in (`Within`).
+business of the round that the loop is in (`Block`).
 """
 
 from collections.abc import Callable, Sequence
@@ -133,7 +133,7 @@ def while_loop(eqn: Any, values: list, block: Block) -> list:
 
     def body(carry):
         new = _call(p["body_jaxpr"], [*body_consts, *_marked(carry, flags)], block)
-        new = _plain(new, flags, block.num_lanes, places)
+        new = _plain(new, flags, eqn.outvars, block)
         if not ends_apart:
             return new
         on = goes_on(carry)
@@ -142,7 +142,7 @@ def while_loop(eqn: Any, values: list, block: Block) -> list:
             for a, b, place in zip(new, carry, places, strict=True)
         ]
 
-    start = _plain(start, flags, block.num_lanes, places)
+    start = _plain(start, flags, eqn.outvars, block)
     last = lax.while_loop(lambda carry: jnp.any(goes_on(carry)), body, start)
     return _marked(last, flags)
 
@@ -162,37 +162,37 @@ def scan(eqn: Any, values: list, block: Block) -> list:
         if more == flags:
             break
         flags = more
-    of_ys = after[n_carry:]
-    places = [block.place(var.aval) for var in eqn.outvars]
-    of_one = [block.place(var.aval) for var in p["jaxpr"].jaxpr.invars[n_consts + n_carry :]]
-    whole = [block.place(var.aval) for var in eqn.invars[n_consts + n_carry :]]
-    ys_of_one = [block.place(var.aval) for var in p["jaxpr"].jaxpr.outvars[n_carry:]]
+    of_ys, of_xs = after[n_carry:], _flags(xs)
+    of_carry, whole_ys = eqn.outvars[:n_carry], eqn.outvars[n_carry:]
+    of_one, ys_of_one = p["jaxpr"].jaxpr.invars[n_consts + n_carry :], p["jaxpr"].jaxpr.outvars
 
     def body(carry, now):
-        now = [
-            jnp.moveaxis(x, -1, place) if differs else x
-            for x, differs, place in zip(now, _flags(xs), of_one, strict=True)
-        ]
-        args = [*consts, *_marked(carry, flags), *_marked(now, _flags(xs))]
+        now = _with_lanes(now, of_xs, [-1] * len(xs), _places(of_one, block))
+        args = [*consts, *_marked(carry, flags), *_marked(now, of_xs)]
         out = _call(p["jaxpr"], args, block)
-        ys = _plain(out[n_carry:], of_ys, block.num_lanes, ys_of_one)
-        ys = [
-            jnp.moveaxis(y, place, -1) if differs else y
-            for y, differs, place in zip(ys, of_ys, ys_of_one, strict=True)
-        ]
-        return _plain(out[:n_carry], flags, block.num_lanes, places[:n_carry]), ys
+        ys = _plain(out[n_carry:], of_ys, ys_of_one[n_carry:], block)
+        ys = _with_lanes(ys, of_ys, _places(ys_of_one[n_carry:], block), [-1] * len(ys))
+        return _plain(out[:n_carry], flags, of_carry, block), ys
 
-    start = _plain(carry, flags, block.num_lanes, places[:n_carry])
-    plain = [
-        jnp.moveaxis(x.value, place, -1) if isinstance(x, Lanes) else x
-        for x, place in zip(xs, whole, strict=True)
-    ]
-    last, ys = lax.scan(body, start, plain, p["length"], p["reverse"], p["unroll"])
-    ys = [
-        jnp.moveaxis(y, -1, place) if differs else y
-        for y, differs, place in zip(ys, of_ys, places[n_carry:], strict=True)
-    ]
+    start = _plain(carry, flags, of_carry, block)
+    arrays = [x.value if isinstance(x, Lanes) else x for x in xs]
+    whole = _places(eqn.invars[n_consts + n_carry :], block)
+    arrays = _with_lanes(arrays, of_xs, whole, [-1] * len(xs))
+    last, ys = lax.scan(body, start, arrays, p["length"], p["reverse"], p["unroll"])
+    ys = _with_lanes(ys, of_ys, [-1] * len(ys), _places(whole_ys, block))
     return [*_marked(last, flags), *_marked(ys, of_ys)]
+
+
+def _places(variables: Sequence[Any], block: Block) -> list[int]:
+    return [block.place(var.aval) for var in variables]
+
+
+def _with_lanes(
+    values: Sequence[Any], flags: Sequence[bool], here: Sequence[int], there: Sequence[int]
+) -> list:
+    """Moves the lane axis of the flagged values from `here` to `there`."""
+    each = zip(values, flags, here, there, strict=True)
+    return [jnp.moveaxis(v, a, b) if differs else v for v, differs, a, b in each]
 
 
 def _flags(values: Sequence[Any]) -> list[bool]:
@@ -201,28 +201,22 @@ def _flags(values: Sequence[Any]) -> list[bool]:
 
 def _marked(values: Sequence[Any], flags: Sequence[bool]) -> list:
     """Marks arrays that differ between lanes, and whole numbers, which change in the loop."""
-    marked = []
-    for value, differs in zip(values, flags, strict=True):
-        is_whole = not isinstance(value, Lanes | Alike) and not jnp.issubdtype(
-            jnp.asarray(value).dtype, jnp.inexact
-        )
-        marked.append(Lanes(value) if differs else Alike(value) if is_whole else value)
-    return marked
+
+    def marked(value, differs):
+        if differs or isinstance(value, Lanes | Alike):
+            return Lanes(value) if differs else value
+        is_inexact = jnp.issubdtype(jnp.asarray(value).dtype, jnp.inexact)
+        return value if is_inexact else Alike(value)
+
+    return [*map(marked, values, flags)]
 
 
 def _plain(
-    values: Sequence[Any], flags: Sequence[bool], num_lanes: int, places: Sequence[int]
+    values: Sequence[Any], flags: Sequence[bool], variables: Sequence[Any], block: Block
 ) -> list:
     """The arrays of values, spread over the lanes where `flags` says that lanes may differ."""
-    plain = []
-    for value, differs, place in zip(values, flags, places, strict=True):
-        if isinstance(value, Lanes):
-            plain.append(value.value)
-        elif differs:
-            plain.append(jnp.moveaxis(spread(value, num_lanes).value, -1, place))
-        else:
-            plain.append(shared(value))
-    return plain
+    each = zip(values, flags, variables, strict=True)
+    return [spread_at(v, var.aval, block).value if f else shared(v) for v, f, var in each]
 
 
 def _differ(closed: Any, flags: Sequence[bool]) -> list[bool]:
