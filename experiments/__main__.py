@@ -1,19 +1,17 @@
 """Lists the experiments, or runs one: `python -m experiments [NAME [--help | options]]`.
 
-An experiment is a module of this package whose name has no leading underscore. It has a dataclass
-`Options` (a subclass of `experiments._common.Options`) and `main(options)`. A tool has options of
-its own, and its `main` returns the exit status.
+An experiment is a file of this package with a dataclass `Options` (a subclass of
+`experiments.shared.sweeps.Options`) and `main(options)`; its name is the file's. A tool has options
+of its own, and its `main` returns the exit status.
 """
 
 import ast
-import importlib
 import os
-import pkgutil
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-HERE = Path(__file__).parent
+from experiments.shared import commands
+
 MOST_DEVICES = 4  # each compiles the programs for itself
 TOOLS = ("compare",)
 INTERRUPTED = 130  # exit status after Ctrl-C, as of a shell
@@ -21,8 +19,7 @@ INTERRUPTED = 130  # exit status after Ctrl-C, as of a shell
 
 def names() -> list[str]:
     """Returns the names of all experiments, sorted; the tools are none."""
-    found = (module.name for module in pkgutil.iter_modules([str(HERE)]))
-    return sorted(name for name in found if not name.startswith("_") and name not in TOOLS)
+    return [name for name in commands.paths() if name not in TOOLS]
 
 
 def listing() -> str:
@@ -30,7 +27,7 @@ def listing() -> str:
     width = max(map(len, names()))
     lines = []
     for name in (*names(), *TOOLS):
-        source = ast.parse((HERE / f"{name}.py").read_text(encoding="utf-8"))
+        source = ast.parse(commands.paths()[name].read_text(encoding="utf-8"))
         summary = (ast.get_docstring(source) or "").partition("\n")[0]
         lines.append(f"  {name:{width}}  {summary}")
     return "\n".join(lines)
@@ -52,11 +49,11 @@ def main(arguments: Sequence[str], *, own_process: bool = False) -> int:
     try:
         import tyro
 
-        from experiments import _common
+        from experiments.shared import sweeps as _common
 
         written = _common.written
         written.clear()
-        module = importlib.import_module(f"experiments.{name}")
+        module = commands.load(name)
         options = tyro.cli(
             module.Options,
             prog=f"python -m experiments {name}",

@@ -27,8 +27,12 @@ import jax
 import numpy as np
 
 import jonline
-from experiments import _common, _packaged, _protocol, _reject, _structured
+from experiments.ordinal import protocol as _protocol
+from experiments.reject import protocol as _reject
+from experiments.shared import sweeps as _common
+from experiments.structured import protocol as _structured
 from jonline import checks, hypotheses, metrics, oracles, ordinal, streams, structured
+from jonline.data import packaged as _packaged
 
 DIGITS = {  # methods on the digits, and what they hear
     _structured.INVERSE_WEIGHTED: "right or wrong",

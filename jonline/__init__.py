@@ -14,11 +14,11 @@ from jonline import (
     streams,
     structured,
 )
-from jonline.board import NonFinite
+from jonline._sweep.api import Trace, product_grid, run, sweep, trace
+from jonline._sweep.partial import NonFinite
+from jonline._sweep.result import SweepResult, load
 from jonline.core import Delay, Environment, Example, Info, Learner, Stream, step
-from jonline.result import SweepResult, load
 from jonline.runtime import configure, environment, join
-from jonline.sweep import Trace, product_grid, run, sweep, trace
 
 __version__ = "0.1.0"
 

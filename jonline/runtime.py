@@ -113,12 +113,8 @@ def environment() -> dict[str, str]:
 
     Starts JAX's backend if it does not run yet.
     """
-    from jonline import __version__  # here, for `jonline` imports this module
-
     devices = jax.local_devices()
-    versions = {"jonline": __version__}
-    versions |= {name: metadata.version(name) for name in _PACKAGES}
-    return versions | {
+    return {name: _version(name) for name in ("jonline", *_PACKAGES)} | {
         "python": platform.python_version(),
         "system": platform.platform(),
         "device": f"{len(devices)} x {devices[0].device_kind}",
@@ -136,6 +132,13 @@ def settings() -> dict[str, str]:
     """Returns JAX's settings, those of this thread."""
     values = jax.config.values
     return {name: str(getattr(jax.config, name, values[name])) for name in sorted(values)}
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:  # a checkout on the path
+        return "not installed"
 
 
 def _cpu() -> str:

@@ -16,7 +16,7 @@ import numpy as np
 
 from jonline import checks
 from jonline.core import Array, Example, PRNGKey, Round, Stream
-from jonline.draws import uniform_index
+from jonline.sampling import uniform_index
 
 
 def resample(data: Any) -> Stream:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jonline import host
+from jonline._sweep import driver as host
 from tests.kept import StopError, counting
 
 

@@ -9,7 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import jonline
-from jonline import delays, equations, rounds
+from jonline import delays
+from jonline._engine import jaxprs as equations
+from jonline._engine import rounds
 from jonline.core import Learner, Stream
 from tests.contract_space import check_space as check_space
 

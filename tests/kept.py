@@ -19,7 +19,8 @@ import numpy as np
 import pytest
 
 import jonline
-from jonline import Environment, Learner, delays, host, oracles
+from jonline import Environment, Learner, delays, oracles
+from jonline._sweep import driver as host
 from tests.games import Output, clock
 
 ROOT = Path(__file__).parents[1]

@@ -117,6 +117,7 @@ def test_environment_needs_no_installed_jonline(monkeypatch):
     from importlib import metadata
 
     version = metadata.version
+    assert jonline.environment()["jonline"] == jonline.__version__
 
     def missing(name):
         if name == "jonline":
@@ -124,7 +125,7 @@ def test_environment_needs_no_installed_jonline(monkeypatch):
         return version(name)
 
     monkeypatch.setattr(metadata, "version", missing)
-    assert jonline.environment()["jonline"] == jonline.__version__
+    assert jonline.environment()["jonline"] == "not installed"
 
 
 @pytest.mark.parametrize("name", ["threads", "host_devices"])

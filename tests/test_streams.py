@@ -3,7 +3,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jonline import draws, streams
+from jonline import sampling as draws
+from jonline import streams
 from jonline.core import Example
 from jonline.data import Dataset
 from tests.games import table

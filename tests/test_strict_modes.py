@@ -26,12 +26,13 @@ from jonline import (
     oracles,
     ordinal,
     reject,
-    rounds,
     streams,
     structured,
 )
+from jonline._engine import rounds
 from jonline.core import Example
-from jonline.data import synthetic, synthetic_structured
+from jonline.data.synthetic import ordinal as synthetic
+from jonline.data.synthetic import structured as synthetic_structured
 
 K, N = 4, 3
 RNG = np.random.default_rng(0)

@@ -5,7 +5,10 @@ Nothing outside this package imports pooch, SciPy, scikit-learn or pandas, and t
 only inside the functions that need them: `pip install "jonline[data]"`.
 """
 
-from jonline.data.catalog import lambdarank, load, load_entry, movielens, telemonitoring
+from jonline.data.catalog.entries import ENTRIES
+from jonline.data.catalog.entry import Entry
+from jonline.data.catalog.fetch import File
+from jonline.data.catalog.load import lambdarank, load, load_entry, movielens, telemonitoring
 from jonline.data.dataset import (
     Dataset,
     Kept,
@@ -15,13 +18,9 @@ from jonline.data.dataset import (
     from_arrays,
 )
 from jonline.data.discretise import by_edges, by_multiples, equal_frequency
-from jonline.data.entries import ENTRIES
-from jonline.data.entry import Entry
-from jonline.data.fetch import File
-from jonline.data.files import Table, read_arff, read_csv, read_libsvm, read_numbers
-from jonline.data.idx import read_idx, read_images
 from jonline.data.labels import Encoding, decode_labels, encode_labels, encode_signs
-from jonline.data.multilabel import multilabel_table
+from jonline.data.parsers.idx import read_idx, read_images
+from jonline.data.parsers.tables import Table, read_arff, read_csv, read_libsvm, read_numbers
 from jonline.data.rankings import query_rankings
 from jonline.data.scale import (
     divided,
@@ -31,13 +30,9 @@ from jonline.data.scale import (
     unit_rows,
     unscaled,
 )
-from jonline.data.synthetic import Teacher, crammer_singer, linear_teacher
-from jonline.data.synthetic_structured import (
-    Prototypes,
-    Utilities,
-    plackett_luce,
-    van_der_hoeven,
-)
+from jonline.data.synthetic.documents import multilabel_table
+from jonline.data.synthetic.ordinal import Teacher, crammer_singer, linear_teacher
+from jonline.data.synthetic.structured import Prototypes, Utilities, plackett_luce, van_der_hoeven
 
 __all__ = [
     "ENTRIES",

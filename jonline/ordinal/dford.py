@@ -19,7 +19,6 @@ import numpy as np
 
 from jonline import checks
 from jonline.core import Array, Learner
-from jonline.draws import bernoulli, two_words, uniform_index
 from jonline.hypotheses import Hypothesis
 from jonline.oracles import Directional, where_observed
 from jonline.ordinal.thresholds import (
@@ -32,6 +31,7 @@ from jonline.ordinal.thresholds import (
     step_size,
     zero_state,
 )
+from jonline.sampling import bernoulli, two_words, uniform_index
 
 _MOST_CLASSES = 2**16 - 1
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from jonline import checks
 from jonline.core import Array, ArrayTree, Learner
-from jonline.draws import bernoulli, two_words
 from jonline.hypotheses import Hypothesis
 from jonline.oracles import Label
 from jonline.reject.formulas import (
@@ -25,6 +24,7 @@ from jonline.reject.formulas import (
     double_sigmoid_gradient,
     double_sigmoid_query_prob,
 )
+from jonline.sampling import bernoulli, two_words
 
 StepSize = float | Array | Callable[[Array], Any]
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from jonline import checks
 from jonline.core import Array, Learner, Prediction, State
-from jonline.draws import bernoulli, two_words
+from jonline.sampling import bernoulli, two_words
 
 
 class BudgetState(NamedTuple):

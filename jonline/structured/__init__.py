@@ -1,7 +1,6 @@
 """Structured prediction: classes, label sets, rankings; from labels or from bandit feedback."""
 
 from jonline.structured import delayed_theory, theory
-from jonline.structured.birkhoff import sinkhorn
 from jonline.structured.decoding import (
     decode,
     expected_output,
@@ -30,19 +29,24 @@ from jonline.structured.gaps import (
 from jonline.structured.gaptron import gaptron, gaptron_rate, gaptron_step_size
 from jonline.structured.learner import StructuredPrediction, osp
 from jonline.structured.metrics import losses
-from jonline.structured.multiclass import (
+from jonline.structured.spaces.birkhoff import sinkhorn
+from jonline.structured.spaces.multiclass import (
     multiclass,
     multiclass_constants,
     multiclass_paper_constants,
 )
-from jonline.structured.multilabel import (
+from jonline.structured.spaces.multilabel import (
     multilabel,
     multilabel_constants,
     multilabel_paper_constants,
 )
-from jonline.structured.rankings import rankings, rankings_constants, rankings_paper_constants
-from jonline.structured.space import SELF, Constants, Mixture, OutputSpace, cholesky_dual
-from jonline.structured.subsets import subsets, subsets_constants, subsets_paper_constants
+from jonline.structured.spaces.rankings import (
+    rankings,
+    rankings_constants,
+    rankings_paper_constants,
+)
+from jonline.structured.spaces.space import SELF, Constants, Mixture, OutputSpace, cholesky_dual
+from jonline.structured.spaces.subsets import subsets, subsets_constants, subsets_paper_constants
 
 __all__ = [
     "SELF",

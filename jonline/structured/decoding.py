@@ -1,6 +1,6 @@
 """Randomized decoding, as operations on distributions over outputs.
 
-Source: arXiv:2502.18709, algorithms 1 and 2. Symbols: as in `jonline.structured.space`, and
+Source: arXiv:2502.18709, algorithms 1 and 2. Symbols: as in `jonline.structured.spaces.space`, and
   y*       an output next to mean(theta)
   p        probability of drawing rather than playing y*
   q        probability of exploring uniformly
@@ -11,8 +11,8 @@ import jax.numpy as jnp
 
 from jonline import checks
 from jonline.core import Array, PRNGKey
-from jonline.draws import bernoulli
-from jonline.structured.space import Mixture, OutputSpace
+from jonline.sampling import bernoulli
+from jonline.structured.spaces.space import Mixture, OutputSpace
 
 
 def decode(space: OutputSpace, point: Array) -> Mixture:

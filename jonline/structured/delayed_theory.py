@@ -18,7 +18,7 @@ import numpy as np
 
 from jonline import checks
 from jonline.structured import theory
-from jonline.structured.space import OutputSpace
+from jonline.structured.spaces.space import OutputSpace
 
 
 def odaftrl_bound(

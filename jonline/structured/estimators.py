@@ -4,7 +4,7 @@ Every estimate is a weight w and a (possibly fractional) label y~: the gradient 
 w (mean - y~), and since S is affine in y, w S(theta, y~) is the estimate of the loss itself. Both
 are unbiased, over the learner's own draw of its output. They are 0 for an answer without a value.
 
-Source: arXiv:2502.18709, sections 3.3 and 3.4. Symbols: as in `jonline.structured.space`.
+Source: arXiv:2502.18709, sections 3.3 and 3.4. Symbols: as in `jonline.structured.spaces.space`.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from jonline import checks
 from jonline.core import Array, Feedback, Prediction
 from jonline.oracles import ALWAYS, Coordinates, Label, Loss, Mismatch, where_observed
 from jonline.structured import decoding
-from jonline.structured.space import Mixture, OutputSpace, measurement
+from jonline.structured.spaces.space import Mixture, OutputSpace, measurement
 
 
 class Estimate(NamedTuple):

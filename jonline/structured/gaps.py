@@ -25,10 +25,10 @@ import jax.numpy as jnp
 
 from jonline import checks
 from jonline.core import Array, Learner
-from jonline.draws import bernoulli, two_words, uniform_index
 from jonline.optimizers import OnlineOptimizer, adaptive_ogd
 from jonline.optimizers.online import declare, receive
 from jonline.oracles import Label, Mismatch
+from jonline.sampling import bernoulli, two_words, uniform_index
 
 
 class GapMap(NamedTuple):

@@ -2,7 +2,7 @@
 
 Source: "Bandit and Delayed Feedback in Online Structured Prediction", arXiv:2502.18709.
 
-Symbols: as in `jonline.structured.space`, and
+Symbols: as in `jonline.structured.spaces.space`, and
   W        linear model (d, n), theta = W x
   explore  q, share of the uniform distribution in what is played
 """
@@ -17,7 +17,7 @@ from jonline.optimizers import OnlineOptimizer
 from jonline.optimizers.online import declare, receive
 from jonline.structured import decoding
 from jonline.structured.estimators import Estimator
-from jonline.structured.space import OutputSpace
+from jonline.structured.spaces.space import OutputSpace
 
 
 class StructuredPrediction(NamedTuple):

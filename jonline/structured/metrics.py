@@ -1,6 +1,6 @@
 """Metrics of structured prediction: losses that were had, were expected, and are estimated.
 
-Source: arXiv:2502.18709, section 2. Symbols: as in `jonline.structured.space`.
+Source: arXiv:2502.18709, section 2. Symbols: as in `jonline.structured.spaces.space`.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jonline import checks
 from jonline.core import Array
 from jonline.structured.estimators import Estimator
-from jonline.structured.space import OutputSpace
+from jonline.structured.spaces.space import OutputSpace
 
 
 def losses(

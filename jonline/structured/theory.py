@@ -2,7 +2,7 @@
 
 Source: arXiv:2502.18709, sections 2, 3 and 5, appendices D and G.
 
-Symbols: as in `jonline.structured.space`, and
+Symbols: as in `jonline.structured.spaces.space`, and
   B     diameter of the domain of W (a ball of radius R = B/2)
   Cx    bound on the Euclidean norm of x
   T     number of rounds
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from jonline import checks
-from jonline.structured.space import Constants, OutputSpace
+from jonline.structured.spaces.space import Constants, OutputSpace
 
 
 def margin(constants: Constants) -> float:

@@ -3,7 +3,6 @@
 import ast
 import builtins
 import dataclasses
-import importlib
 import inspect
 import json
 import subprocess
@@ -13,8 +12,11 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from experiments import _common, claims, label_distribution
-from experiments.__main__ import HERE, main, names
+from experiments.__main__ import main, names
+from experiments.claims import claims
+from experiments.ordinal import label_distribution
+from experiments.shared import commands
+from experiments.shared import sweeps as _common
 
 TINY = ["--seeds", "2", "--rounds", "40", "--windows", "2", "--reg", "1", "--explore", "0.5"]
 
@@ -24,7 +26,7 @@ def test_lists_every_experiment_with_its_first_line(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert {"quickstart", "label_distribution", "dford_exploration", "benchmark"} <= set(names())
     for name in names():
-        source = (HERE / f"{name}.py").read_text(encoding="utf-8")
+        source = commands.paths()[name].read_text(encoding="utf-8")
         summary = source.splitlines()[0].removeprefix('"""').removesuffix('"""')
         assert any(line.split() == [name, *summary.split()] for line in lines)
 
@@ -34,7 +36,7 @@ def test_help_shows_every_field_and_each_has_its_meaning(name, capsys):
     with pytest.raises(SystemExit, match="0"):
         main([name, "--help"])
     shown = capsys.readouterr().out
-    options = importlib.import_module(f"experiments.{name}").Options
+    options = commands.load(name).Options
     for field in dataclasses.fields(options):
         assert f"--{field.name.replace('_', '-')}" in shown
     for cls in options.__mro__[:-1]:
@@ -146,7 +148,7 @@ def test_two_runs_of_one_command_give_equal_bytes(tmp_path, capsys):
     subprocess.run(
         [sys.executable, "-m", "experiments", *command, str(second)],
         check=True,
-        cwd=HERE.parent,
+        cwd=commands.HERE.parent,
         capture_output=True,
     )
     for name in ("records.nc", "table.csv"):

@@ -6,8 +6,9 @@ import shutil
 import numpy as np
 import pytest
 
-from experiments import _common, compare
+from experiments import compare
 from experiments.__main__ import main, names
+from experiments.shared import sweeps as _common
 from jonline import SweepResult
 
 

@@ -9,7 +9,8 @@ import jax
 import pytest
 
 from experiments import __main__ as command
-from experiments import _protocol, compare
+from experiments import compare
+from experiments.ordinal import protocol as _protocol
 from tests.kept import ROOT, free_port
 
 NAMES = ("JONLINE_COORDINATOR", "JONLINE_PROCESSES", "JONLINE_PROCESS")

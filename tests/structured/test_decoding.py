@@ -9,7 +9,7 @@ import pytest
 import jonline
 from jonline import Environment, optimizers, oracles, streams, structured
 from jonline.core import Example
-from jonline.structured.space import Mixture
+from jonline.structured.spaces.space import Mixture
 
 NUM = 20_000
 SPACE = structured.multiclass(3)

@@ -58,7 +58,7 @@ CASES = {
 }
 
 
-FAST = ()  # `tests/test_wide.py` has one of them
+FAST = ()  # `tests/_engine/test_lanes_first.py` has one of them
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 
 import jonline
 from jonline import delays, optimizers
+from tests.optimizers.test_late_optimizers import adahedge, solid
 from tests.structured.test_osp_delays import DELAY, FIXED, KINDS, B, maker, planted
-from tests.test_delayed_optimizers import adahedge, solid
 
 pytestmark = pytest.mark.slow
 

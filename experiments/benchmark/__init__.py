@@ -1,0 +1,1 @@
+"""Speed: contests against the same games written otherwise."""

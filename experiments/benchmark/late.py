@@ -1,0 +1,106 @@
+"""Late answers in the benchmark: what a delay costs, over the same learner without one.
+
+The task is "OSP K=10" of `_contest_structured`: 784 features, inverse-weighted, 20 seeds of one
+point. "fixed" is a delay of 100 rounds, "variable" one drawn uniformly from 0…50.
+
+* OGD takes gradients as they come.
+* ODAFTRL is told the fixed delay, and is timed without one at `delay=0`.
+* SOLID is told the longest delay.
+"""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import jonline
+from experiments.benchmark import contest as _contest
+from experiments.benchmark import structured as _contest_structured
+from experiments.benchmark.contest import Contestant, Target
+from experiments.benchmark.structured import SEEDS, Task
+from jonline import data as datasets
+from jonline import delays, optimizers, oracles, streams, structured
+from jonline.core import Delay
+
+LONG, SHORT = 100, 50
+NONE, FIXED, VARIABLE = "no delay", f"D={LONG}", f"up to {SHORT}"
+LATE: dict[str, Delay | None] = {
+    NONE: None,
+    FIXED: delays.fixed(LONG),
+    VARIABLE: delays.uniform(SHORT),
+}
+PLAYED = {"OGD": (NONE, FIXED, VARIABLE), "ODAFTRL": (NONE, FIXED), "SOLID": [*LATE]}
+BARS = {("OGD", FIXED): (1.6, 1.05)}  # first, ambition
+
+
+def optimizer_of(name: str, diameter: Any, late: str) -> optimizers.OnlineOptimizer:
+    """Returns an optimizer, told of the delay what it has to know."""
+    delay = LATE[late]
+    most = 0 if delay is None else delay.max_rounds
+    if name == "ODAFTRL":
+        return optimizers.odaftrl(diameter, delay=most)
+    if name == "SOLID":
+        # Cx is about 1 on this table, and two classes are sqrt(2) apart
+        bound = float(np.sqrt(2))
+        return optimizers.solid_ogd(diameter, gradient_bound=bound, max_delay=most, project=False)
+    return optimizers.adaptive_ogd(diameter)
+
+
+def make(space: structured.OutputSpace, name: str, late: str, point: dict[str, Any], data: Any):
+    """Returns the learner and the environment of a contestant."""
+    learner = structured.osp(
+        space,
+        structured.inverse_weighted(space),
+        optimizer_of(name, point["diameter"], late),
+        num_features=data.x.shape[1],
+        explore=point["explore"],
+    )
+    return learner, jonline.Environment(streams.resample(data), oracles.mismatch(), LATE[late])
+
+
+def contestants(rounds: int, *, smoke: bool) -> list[Contestant]:
+    """Returns what is timed; a smoke run has a smaller table and plain OGD alone.
+
+    Args:
+      rounds: of the contests on DFORD; a twentieth of them is played here.
+      smoke: whether the numbers need not mean anything.
+    """
+    some = max(1, rounds // 20)
+    if smoke:
+        return [sweeper(_contest_structured.classes(10, 64), "OGD", late, some) for late in LATE]
+    task = _contest_structured.classes(10, diameter=30.0)
+    return [sweeper(task, name, late, some) for name, played in PLAYED.items() for late in played]
+
+
+def sweeper(task: Task, name: str, late: str, rounds: int) -> Contestant:
+    """Returns jonline as a contestant."""
+    play = partial(
+        _contest.play_jonline,
+        partial(make, task.space, name, late),
+        _contest_structured.point(task.setting),
+        datasets.Dataset(*task.table, name=task.name),
+        SEEDS,
+        rounds,
+        rounds,
+        measure=partial(_contest_structured.measure, task.space),
+    )
+    return Contestant(_title(name, late), SEEDS, rounds, 1, task.constant, play)
+
+
+def targets(ns: dict[str, float]) -> list[Target]:
+    """Returns how many times as long a round takes with a delay, where both were timed."""
+    return [
+        Target(
+            f"{name}, {late} / {NONE}",
+            ns[_title(name, late)] / ns[_title(name, NONE)],
+            *BARS.get((name, late), (None, None)),
+            smaller_is_better=True,
+        )
+        for name in PLAYED
+        for late in (FIXED, VARIABLE)
+        if _title(name, late) in ns
+    ]
+
+
+def _title(name: str, late: str) -> str:
+    return f"jonline, {name}, {late}"

@@ -1,0 +1,1 @@
+"""The same games in NumPy and numba, one family a file."""

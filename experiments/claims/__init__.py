@@ -1,0 +1,1 @@
+"""The ledger of what the papers claim, and its judges."""

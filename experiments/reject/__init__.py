@@ -1,0 +1,1 @@
+"""Experiments on active learning with rejection (arXiv:1906.06166)."""

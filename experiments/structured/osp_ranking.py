@@ -1,0 +1,206 @@
+"""Which order of m items? OSP told only right or wrong, and told how many are misplaced.
+
+Two sources of rankings: a linear teacher with noise of Plackett and Luce, and documents of one
+query by relevance, from LightGBM's example, drawn with replacement. Of these there are fewer
+examples the more items (1525, 553, 138, 23 for m = 2, 3, 4, 5), so that their losses over m tell of
+both. The inverse-weighted estimate reads whether the output was the label, one bit, the
+pseudo-inverse one the share of misplaced items; OSP that hears the order shows what that costs. All
+step by adaptive gradient descent with projection on the ball of diameter B.
+
+Both estimates are played at the exploration of their theory (above 1, so 1, where T is too small),
+at the same formula with B = Cx = 1, and at every rate of `--explore`, of which the figure has the
+best.
+
+Source: spaces and estimates of arXiv:2502.18709, which has no experiment on rankings.
+"""
+
+import dataclasses
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from experiments.ordinal import protocol as _protocol
+from experiments.shared import sweeps as _common
+from experiments.structured import figures as _structured_figures
+from experiments.structured import protocol as _structured
+from jonline import checks, data, streams, structured
+
+Learner = Literal["OSP, inverse-weighted", "OSP, pseudo-inverse", "OSP, labels"]
+LEARNERS: tuple[Learner, ...] = ("OSP, inverse-weighted", "OSP, pseudo-inverse", "OSP, labels")
+Source = Literal["plackett_luce", "lambdarank"]
+KEY = ("source", "num_items", "learner")
+FAR = 4.5  # a standard normal is farther from 0 once in 150 000 times
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(_common.Options):
+    """Options of the comparison over the number of items."""
+
+    windows: int = 20
+    """Points of every curve: sums are kept over this many equal parts of a run."""
+    data: Path | None = None
+    """Folder with the files of lambdarank. Default: $JONLINE_DATA, else the cache, else a download;
+    without them, and in a smoke run without `--data`, plackett_luce is played alone."""
+    learners: tuple[Learner, ...] = LEARNERS
+    """Methods to play."""
+    sources: tuple[Source, ...] = ("plackett_luce", "lambdarank")
+    """Where the rankings come from."""
+    num_items: tuple[int, ...] = (2, 3, 4, 5)
+    """Numbers m of items, each in 2…5."""
+    num_features: int = 10
+    """Features n of plackett_luce, >= 1."""
+    noise: float = 0.25
+    """Factor >= 0 of the noise of plackett_luce, whose utilities have variance 1."""
+    diameter: float = 10.0
+    """B > 0, of the step sizes, the ball and the theory's exploration."""
+    explore: tuple[float, ...] = (0.03, 0.1, 0.3)
+    """Further rates of exploration for both estimates, each in (0, 1]."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        for name in ("num_items", "learners", "sources"):
+            checks.require(len(getattr(self, name)) > 0, f"--{name}", "name at least one", "none")
+        for num_items in self.num_items:
+            checks.require(2 <= num_items <= 5, "--num-items", "be in 2…5", num_items)
+        checks.at_least("--num-features", self.num_features, 1)
+        checks.non_negative("--noise", self.noise)
+        checks.positive("--diameter", self.diameter)
+        for explore in self.explore:
+            checks.require(0 < explore <= 1, "--explore", "be in (0, 1]", explore)
+
+
+class Rankings(NamedTuple):
+    """Examples of one m.
+
+    Attributes:
+      table: rows to draw from, or None for a stream that has no table.
+      num_features: of an example.
+      radius: a bound on the norm of x; for the stream's, which has none, one rarely passed.
+      num_rows: of the table, 0 without one.
+      content: what identifies the examples.
+    """
+
+    table: Any
+    num_features: int
+    radius: float
+    num_rows: int
+    content: str
+
+
+def main(options: Options) -> None:
+    """Plays all methods on both sources for every m; writes records, table, summary, figure."""
+    options = options.capped()
+    if options.smoke:
+        options = dataclasses.replace(options, num_items=options.num_items[:1])
+    sources = load(options)
+    played, sweeps = {}, {}
+    for (source, m), examples in sources.items():
+        space = structured.rankings(m)
+        for name in options.learners:
+            rates = _structured.rates(
+                name,
+                space,
+                diameter=options.diameter,
+                radius=examples.radius,
+                num_rounds=options.rounds,
+                grid=options.explore,
+            )
+            played[source, m, name] = rates
+            sweeps[source, m, name] = _structured.sweep(
+                options,
+                name,
+                space,
+                {"explore": [rate.explore for rate in rates]},
+                examples.table,
+                num_features=examples.num_features,
+                diameter=options.diameter,
+                stream=make_stream(m, options),
+                project=True,
+            )
+    joint = _structured.records(_protocol.play_all(sweeps), played, KEY)
+    keys = zip(joint["source"].values, joint["num_items"].values, strict=True)
+    found = [sources[str(source), int(m)] for source, m in keys]
+    joint.coords["radius"] = ("point", [one.radius for one in found])
+    joint.coords["num_rows"] = ("point", [one.num_rows for one in found])
+    rows = _structured.table(joint, ("source", "num_items", "num_rows", "radius"))
+    folder = _common.write(
+        options,
+        table=rows,
+        shown=[row for row in rows if row["rule"] != _structured.GRID],
+        figure=draw(options, joint),
+        records=joint,
+        checksums={f"{source}, m = {m}": one.content for (source, m), one in sources.items()},
+    )
+    print("shown: of the grid the best; table.csv has every rate")
+    _common.dump(folder / "summary.json", rows)
+
+
+def load(options: Options) -> dict[tuple[str, int], Rankings]:
+    """Returns the examples by source and m; lambdarank's only where its files can be had."""
+    found = {}
+    for source in options.sources:
+        for m in options.num_items:
+            if source == "plackett_luce":
+                n = options.num_features
+                radius = float(np.sqrt(1 + FAR * np.sqrt(2 / n)))  # ||x||^2: mean 1, variance 2/n
+                found[source, m] = Rankings(None, n, radius, 0, "jonline.data.plackett_luce")
+                continue
+            if options.smoke and options.data is None:
+                continue
+            try:
+                table = data.lambdarank(options.data, num_items=m)
+            except OSError as error:
+                print(f"{source} is not played: {error}")
+                break
+            x, content = np.asarray(table.x), table.provenance.sha256
+            radius = float(np.sqrt(np.max(np.sum(np.square(x), axis=1))))
+            found[source, m] = Rankings(table, x.shape[1], radius, len(x), content)
+    if not found:
+        raise ValueError("--sources has nothing to play: lambdarank could not be had")
+    return found
+
+
+def make_stream(num_items: int, options: Options):
+    """Returns `(point, table) -> Stream`: rows with replacement, or the teacher's without them."""
+
+    def stream(point, table):
+        del point
+        if table is not None:
+            return streams.resample(table)
+        return data.plackett_luce(num_items, options.num_features, noise=options.noise)
+
+    return stream
+
+
+def titled(here: xr.Dataset) -> str:
+    """Returns the name of a source with the numbers of its examples, where it has a table."""
+    rows = dict(zip(here["num_items"].values, here["num_rows"].values, strict=True))
+    counts = f" ({', '.join(map(str, rows.values()))} examples)" if any(rows.values()) else ""
+    return f"{here['source'].values[0]}{counts}"
+
+
+def draw(options: Options, joint: xr.Dataset):
+    """Returns the figure: total losses over m with standard errors, a panel for each source."""
+    sources = list(dict.fromkeys(joint["source"].values))
+    figure, axes = _common.new_figure(
+        ncols=len(sources), figsize=(5.6 * len(sources), 5.0), squeeze=False
+    )
+    for panel, source in zip(axes[0], sources, strict=True):
+        here = _structured.select(joint, source=source)
+        bandits = [name for name in options.learners if name != _structured.LABELS]
+        _structured_figures.plot_totals(panel, here, "num_items", bandits)
+        told = _structured.select(here, learner=_structured.LABELS)
+        if told.sizes["point"]:
+            loss = _structured.total(told)
+            panel.plot(told["num_items"], loss.mean(axis=-1), color="0.3", marker="D", ls="-.")
+            first = told["num_items"].values[0], loss[0].mean()
+            style = {"textcoords": "offset points", "fontsize": 8, "color": "0.3"}
+            panel.annotate("told the order", first, xytext=(4, -14), **style)
+        panel.set(xlabel="number of items m", ylim=(0, None), title=titled(here))
+        panel.set_xticks(options.num_items)
+    axes[0, 0].set_ylabel("cumulative target loss")
+    _structured_figures.legend(figure, axes[0, 0])
+    figure.suptitle(f"{options.rounds:,} rounds, {options.seeds} seeds, standard errors")
+    return figure

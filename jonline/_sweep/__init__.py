@@ -1,0 +1,1 @@
+"""The host's part: many blocks, their folder, and what comes of them."""

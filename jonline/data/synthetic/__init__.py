@@ -1,0 +1,1 @@
+"""Data that is drawn: ordinal labels, structured outputs, documents."""

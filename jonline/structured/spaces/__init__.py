@@ -1,0 +1,1 @@
+"""The output spaces, one a file, and what they share."""
