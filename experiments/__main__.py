@@ -1,8 +1,8 @@
 """Lists the experiments, or runs one: `python -m experiments [NAME [--help | options]]`.
 
-An experiment is a file of this package with a dataclass `Options` (a subclass of
-`experiments.shared.sweeps.Options`) and `main(options)`; its name is the file's. A tool has options
-of its own, and its `main` returns the exit status.
+An experiment is a file of this package with a dataclass `Options` (a subclass of `SharedOptions`)
+and `main(options)`; its name is the file's. A tool has options of its own, and its `main` returns
+the exit status.
 """
 
 import ast
@@ -49,9 +49,9 @@ def main(arguments: Sequence[str], *, own_process: bool = False) -> int:
     try:
         import tyro
 
-        from experiments.shared import sweeps as _common
+        from experiments.shared import outputs
 
-        written = _common.written
+        written = outputs.written
         written.clear()
         module = commands.load(name)
         options = tyro.cli(

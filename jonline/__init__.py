@@ -6,19 +6,21 @@ from jonline import (
     data,
     delays,
     hypotheses,
+    kernels,
     metrics,
     optimizers,
     oracles,
     ordinal,
     reject,
+    sampling,
     streams,
     structured,
 )
-from jonline._sweep.api import Trace, product_grid, run, sweep, trace
-from jonline._sweep.partial import NonFinite
-from jonline._sweep.result import SweepResult, load
+from jonline._sweep.api import product_grid, run, sweep
+from jonline._sweep.result import NonFinite, SweepResult, load
+from jonline._sweep.trace import Trace, trace
 from jonline.core import Delay, Environment, Example, Info, Learner, Stream, step
-from jonline.runtime import configure, environment, join
+from jonline.runtime import configure, join, versions
 
 __version__ = "0.1.0"
 
@@ -37,9 +39,9 @@ __all__ = [
     "configure",
     "data",
     "delays",
-    "environment",
     "hypotheses",
     "join",
+    "kernels",
     "load",
     "metrics",
     "optimizers",
@@ -48,9 +50,11 @@ __all__ = [
     "product_grid",
     "reject",
     "run",
+    "sampling",
     "step",
     "streams",
     "structured",
     "sweep",
     "trace",
+    "versions",
 ]

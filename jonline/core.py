@@ -5,7 +5,7 @@ answers the learner's choice with some weak feedback, a delay), and the engine p
 each other. An author writes `predict` and `update` apart, because the answer can come rounds after
 the choice; `step` puts them together again for interactive use.
 
-Rules a learner keeps, each checked by `tests/contract.py`:
+Rules a learner keeps, each checked by `jonline.testing.check_learner`:
 
 * `predict` changes no state; all its randomness comes from its key.
 * `update` is called exactly once for every answer that comes back, with the `x` and the
@@ -116,6 +116,10 @@ class Info(NamedTuple):
     feedback: Feedback
 
 
+Make: TypeAlias = Callable[[dict[str, Any], Any], tuple[Learner, Environment]]
+Metrics: TypeAlias = Callable[[Example, Prediction, Feedback, State], dict[str, Any]]
+
+
 def step(
     learner: Learner,
     state: State,
@@ -123,7 +127,7 @@ def step(
     feedback: Callable[[Prediction, PRNGKey], Feedback],
     key: PRNGKey,
 ) -> tuple[State, Info]:
-    """Plays one round: predict, hear the answer, update.
+    """Plays one round: predict, receive the answer, update.
 
     `functools.partial(step, learner)` is a pure `(state, x, feedback, key) -> (state, info)` step
     for `lax.scan` and `vmap`.

@@ -29,26 +29,30 @@ def fixed(rounds: int | Array, *, max_rounds: int | None = None) -> Delay:
       TypeError: if `rounds` is not an integer, or traced without `max_rounds`.
       ValueError: if it is not one number, negative or greater than `max_rounds`.
     """
-    known = _known(rounds)
-    rule = "be one number (table takes many)"
-    checks.require(known.shape == (), "delay", rule, f"shape {known.shape}")
-    bound = _bound(known, max_rounds)
+    known, bound = _one(rounds, max_rounds)
     return Delay(lambda key, t: jnp.asarray(known, jnp.int32), bound, True)
 
 
-def uniform(max_rounds: int) -> Delay:
-    """Delays drawn uniformly from 0…max_rounds, independent over rounds.
+def uniform(most: int | Array, *, max_rounds: int | None = None) -> Delay:
+    """Delays drawn uniformly from 0…most, independent over rounds.
+
+    Args:
+      most: >= 0. It may be traced (a grid axis) if `max_rounds` is given.
+      max_rounds: static bound on `most`, < 2^31 - 1; by default `most` itself.
+
+    Returns:
+      A Delay.
 
     Raises:
-      TypeError, ValueError: if `max_rounds` is not a static integer in 0…2^31 - 2.
+      TypeError, ValueError: as `fixed`.
     """
-    max_rounds = checks.delay_bound(max_rounds)
+    known, bound = _one(most, max_rounds)
 
     def sample(key, t):
         del t
-        return jax.random.randint(key, (), 0, max_rounds + 1, jnp.int32)
+        return jax.random.randint(key, (), 0, jnp.asarray(known, jnp.int32) + 1, jnp.int32)
 
-    return Delay(sample, max_rounds, False)
+    return Delay(sample, bound, False)
 
 
 def geometric(prob: float | Array, *, max_rounds: int) -> Delay:
@@ -166,6 +170,14 @@ def _cut(delay: Array, max_rounds: int) -> Array:
     most = min(max_rounds, 2**30)  # a float that int32 holds
     whole = jnp.minimum(jnp.floor(delay), float(most)).astype(jnp.int32)
     return jnp.minimum(whole, max_rounds)
+
+
+def _one(rounds: Any, max_rounds: int | None) -> tuple[Any, int]:
+    """Returns one delay, concrete or traced, and a static bound on it."""
+    known = _known(rounds)
+    rule = "be one number (table takes many)"
+    checks.require(known.shape == (), "delay", rule, f"shape {known.shape}")
+    return known, _bound(known, max_rounds)
 
 
 def _known(rounds: Any) -> Any:

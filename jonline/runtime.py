@@ -108,7 +108,7 @@ def join(
     jax.distributed.initialize(coordinator, num_processes, process_id)
 
 
-def environment() -> dict[str, str]:
+def versions() -> dict[str, str]:
     """Returns what can influence bits and speed: versions, devices, CPU, flags, kind of keys.
 
     Starts JAX's backend if it does not run yet.

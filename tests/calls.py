@@ -85,21 +85,23 @@ GOOD = dict(
     uniform_mean=np.ones(3) / 3, uniform_second_moment=np.eye(3) / 3, rule="be", labels=Y, dim=3,
     is_output=lambda rows: rows.any(axis=1), theta=np.ones(3), conjugate=jnp.max, path="none.nc",
     axes=[1.0], formula="q", oracle=oracles.label(), cache=None, values={"a": 1.0}, observed=True,
-    seen=np.ones(2), unseen=np.zeros(2),
+    seen=np.ones(2), unseen=np.zeros(2), bound=5, cut=1.0,
 )  # fmt: skip
 OWN = {
     "jonline.core.step.state": DRAL.init(jax.random.key(0)),
     "jonline.core.step.key": jax.random.key(0),
     "jonline.core.step.feedback": lambda prediction, key: oracles.Label(1, True),
     "jonline._sweep.api.run.point": {},
-    "jonline._sweep.api.trace.point": {},
+    "jonline._sweep.trace.trace.point": {},
     "jonline._sweep.api.sweep.data": None,
     "jonline._sweep.api.run.data": None,
-    "jonline._sweep.api.trace.data": None,
+    "jonline._sweep.trace.trace.data": None,
     "jonline.structured.decoding.sample.key": jax.random.key(0),
     "jonline.structured.decoding.prob.output": np.eye(3)[0],
     "jonline.structured.spaces.space.cholesky_dual.loss": SPACE.loss,
     "jonline.delays.table.rounds": [1, 2],
+    "jonline.delays.uniform.most": 3,
+    "jonline.sampling.two_words.key": jax.random.key(0),
     "jonline.delays.never.delay": jonline.delays.fixed(1),
     "jonline.metrics.ordinal.state": ordinal.OrdinalState(0, jnp.zeros(2), 0),
     "jonline.metrics.ordinal.prediction": ordinal.OrdinalPrediction(1, 0.0, 0.0),
@@ -109,7 +111,7 @@ OWN = {
     "jonline.oracles.uniform_ends.key": jax.random.key(0),
 }
 for bound in ("rejected_bound", "misclassified_bound"):
-    OWN[f"jonline.reject.theory.{bound}.comparator"] = reject.theory.Comparator(4.0, 1.0)
+    OWN[f"jonline.reject.theory.{bound}.comparator"] = reject.theory.Separator(4.0, 1.0)
 for name, value in {
     "by_edges.values": np.arange(4.0), "by_edges.edges": [1.0, 2.0],
     "by_multiples.values": np.arange(4.0), "by_multiples.step": 1.0,

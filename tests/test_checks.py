@@ -48,7 +48,7 @@ def test_numbers_are_shown_with_the_digits_they_have():
 @pytest.mark.parametrize("check", [row[0] for row in RANGES])
 def test_traced_values_pass(check):
     jax.jit(lambda value: check("reg", value))(-1.0)
-    jax.vmap(lambda value: check("reg", value))(jnp.array([-1.0, jnp.nan]))
+    jax.jit(jax.vmap(lambda value: check("reg", value)))(jnp.array([-1.0, jnp.nan]))
 
 
 def test_concrete_is_none_only_while_tracing():

@@ -14,7 +14,7 @@ class Words(NamedTuple):
     output: jax.Array
 
 
-class Heard(NamedTuple):
+class Answer(NamedTuple):
     value: jax.Array
 
 
@@ -31,18 +31,18 @@ def key_writer() -> Learner:
 
 def test_step_returns_state_and_info():
     learner = key_writer()
-    answer = lambda prediction, key: Heard(jax.random.key_data(key))  # noqa: E731
+    answer = lambda prediction, key: Answer(jax.random.key_data(key))  # noqa: E731
     state = learner.init(jax.random.key(0))
     new, info = jonline.step(learner, state, jnp.zeros(2), answer, jax.random.key(1))
     assert isinstance(info, Info)
-    assert isinstance(info.prediction, Words) and isinstance(info.feedback, Heard)
+    assert isinstance(info.prediction, Words) and isinstance(info.feedback, Answer)
     np.testing.assert_array_equal(new[0], info.prediction.output)
     np.testing.assert_array_equal(new[1], info.feedback.value)
 
 
 def test_predict_oracle_and_update_get_keys_of_their_own():
     learner = key_writer()
-    answer = lambda prediction, key: Heard(jax.random.key_data(key))  # noqa: E731
+    answer = lambda prediction, key: Answer(jax.random.key_data(key))  # noqa: E731
     states = []
     for seed in (1, 2):
         key = jax.random.key(seed)

@@ -48,13 +48,22 @@ def room(name):
     return [*name.split("."), ""][1]
 
 
+STAIRS = ("core", "checks", "runtime", "_engine", "_sweep", "comparators")  # each sees those before
+TOPS = ("data", "testing")  # nothing imports them
+
+
 def may(name):
-    """Rooms that a module of jonline may import from, besides its own."""
-    stairs = ("core", "checks", "runtime", "_engine", "_sweep", "comparators")
+    """Rooms that a module of jonline may import from, besides its own.
+
+    core, checks -> parts -> families; core, checks -> _engine -> _sweep -> comparators.
+    """
     here = room(name)
-    if here in stairs:
-        return set(stairs[: stairs.index(here)])
-    return {room(one) for one in INSIDE} - {*stairs[2:], *FAMILIES, "data"}
+    if here in STAIRS:
+        return set(STAIRS[: STAIRS.index(here)])
+    rooms = {room(one) for one in INSIDE}
+    if here == "testing":
+        return rooms
+    return rooms - {*STAIRS[2:], *FAMILIES, *TOPS}
 
 
 def test_imports_of_a_file_are_read_right(tmp_path):
@@ -90,6 +99,26 @@ def test_no_module_imports_itself_by_way_of_others():
         graph = {name: needs for name, needs in graph.items() if name not in free}
 
 
+@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("experiments.")])
+def test_experiments_share_by_the_shared_folder(name):
+    """Papers know `shared` and themselves, claims the papers too; the benchmark stands apart."""
+    here = room(name)
+    others = {room(one) for one in imported(MODULES[name]) if one.startswith("experiments.")}
+    papers = {"ordinal", "structured", "reject"} if here == "claims" else set()
+    assert others <= {here, "shared", *papers} - ({"shared"} if here == "" else set())
+
+
+def test_stems_of_experiments_are_unique():
+    from experiments.shared import commands
+
+    stems = [
+        path.stem
+        for path in MODULES.values()
+        if "\ndef main(options: Options)" in path.read_text(encoding="utf-8")
+    ]
+    assert sorted(stems) == sorted(commands.paths())
+
+
 def test_nothing_in_the_library_imports_experiments_or_tests():
     for name in INSIDE:
         tops = {module.split(".")[0] for module in imported(MODULES[name])}
@@ -111,3 +140,11 @@ for name in {EXTRAS!r}:
 import jonline
 """
     subprocess.run([sys.executable, "-W", "error", "-c", script], check=True, cwd=ROOT)
+
+
+def test_slow_tests_exist():
+    lines = (ROOT / "tests/slow.txt").read_text(encoding="utf-8").splitlines()
+    for line in lines:
+        file, _, name = line.partition("::")
+        text = "" if line.startswith("#") else (ROOT / file).read_text(encoding="utf-8")
+        assert line.startswith("#") or f"\ndef {name.partition('[')[0]}(" in text, line

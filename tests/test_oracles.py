@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from jonline import oracles
-from tests.contract import check_oracle
+from jonline.testing import check_oracle
 
 NUM = 20_000
 KEYS = jax.random.split(jax.random.key(7), NUM)
@@ -15,7 +15,7 @@ KEYS = jax.random.split(jax.random.key(7), NUM)
 
 def _answers(oracle, y, output=1):
     prediction = SimpleNamespace(output=jnp.int32(output))
-    return jax.vmap(lambda key: oracle(jnp.int32(y), prediction, key))(KEYS)
+    return jax.jit(jax.vmap(lambda key: oracle(jnp.int32(y), prediction, key)))(KEYS)
 
 
 def _assert_share(hits, prob):
@@ -43,7 +43,7 @@ def test_noisy_label_is_uniform_with_the_given_probability():
 
 def _asked_for(oracle, y, ask):
     prediction = SimpleNamespace(output=jnp.int32(0), ask=jnp.asarray(ask))
-    return jax.vmap(lambda key: oracle(jnp.int32(y), prediction, key))(KEYS)
+    return jax.jit(jax.vmap(lambda key: oracle(jnp.int32(y), prediction, key)))(KEYS)
 
 
 @pytest.mark.parametrize("y", [-1, 1])
@@ -64,8 +64,9 @@ def test_noisy_label_that_is_asked_for_is_flipped_with_the_given_probability():
 
 
 def test_label_that_is_asked_for_is_a_sign():
+    asked = SimpleNamespace(output=0, ask=True)
     with pytest.raises(ValueError, match="must be -1 or 1, got 0; jonline.data.encode_signs"):
-        _asked_for(oracles.label_if_asked(), 0, True)
+        oracles.label_if_asked()(jnp.int32(0), asked, KEYS[0])
     with pytest.raises(TypeError, match="needs a prediction with .ask, got SimpleNamespace"):
         _answers(oracles.label_if_asked(), 1)
 
@@ -130,7 +131,7 @@ def test_intervals_hold_the_label_and_stay_in_range(ends, y):
 
 def _of_vertices(oracle, y, output):
     prediction = SimpleNamespace(output=jnp.asarray(output, float))
-    return jax.vmap(lambda key: oracle(jnp.asarray(y, float), prediction, key))(KEYS)
+    return jax.jit(jax.vmap(lambda key: oracle(jnp.asarray(y, float), prediction, key)))(KEYS)
 
 
 def _weighed(output, y):
@@ -266,7 +267,7 @@ def test_noise_may_be_traced():
         oracle = oracles.directional(noise=noise)
         return jax.vmap(lambda key: oracle(jnp.int32(2), prediction, key).above)(KEYS)
 
-    above = jax.vmap(flipped)(jnp.array([0.0, 0.25, 1.0]))
+    above = jax.jit(jax.vmap(flipped))(jnp.array([0.0, 0.25, 1.0]))
     assert np.all(above[0])
     _assert_share(above[1], 0.75)
     assert not np.any(above[2])
@@ -275,18 +276,18 @@ def test_noise_may_be_traced():
         oracle = oracles.label(num_classes=4, noise=noise)
         return jax.vmap(lambda key: oracle(jnp.int32(2), prediction, key).value)(KEYS)
 
-    value = jax.vmap(changed)(jnp.array([0.0, 0.8]))
+    value = jax.jit(jax.vmap(changed))(jnp.array([0.0, 0.8]))
     assert np.all(value[0] == 2)
     _assert_share(value[1] == 2, 0.4)
 
-    def heard(noise):
+    def answers(noise):
         wrong = oracles.mismatch(noise=noise)
         loss = oracles.loss(lambda output, y: (output - y).astype(float), noise=noise)
         return jax.vmap(
             lambda key: (wrong(jnp.int32(2), prediction, key), loss(jnp.int32(2), prediction, key))
         )(KEYS)
 
-    mismatch, loss = jax.vmap(heard)(jnp.array([0.0, 0.25]))
+    mismatch, loss = jax.jit(jax.vmap(answers))(jnp.array([0.0, 0.25]))
     assert np.all(mismatch.wrong[0]) and np.all(loss.value[0] == -1)
     _assert_share(mismatch.wrong[1], 0.75)
     assert abs(np.var(loss.value[1]) - 0.0625) <= 5 * 0.0625 * np.sqrt(2 / NUM)

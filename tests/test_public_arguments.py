@@ -12,7 +12,7 @@ import pytest
 
 import jonline
 from jonline import Environment, Learner, delays, kernels, oracles, ordinal, streams, structured
-from jonline._sweep import arguments as door
+from jonline._sweep import arguments as checked
 from jonline.core import Example
 from tests.calls import X, Y, arguments, called, public_functions
 from tests.games import Output, clock, make_dford, no_metrics, table
@@ -22,7 +22,7 @@ FACTORIES = {
     name: function
     for name, function in public_functions().items()
     if not name.startswith(
-        ("jonline.data.", "jonline._sweep.api.", "jonline.runtime.", "jonline.core.")
+        ("jonline.data.", "jonline._sweep.", "jonline.runtime.", "jonline.core.")
     )
     and not name.startswith(("jonline.comparators.", "jonline.structured.spaces.birkhoff."))
     and inspect.signature(function).return_annotation not in FORMULAS
@@ -173,7 +173,7 @@ def test_data_that_nobody_can_change_are_not_copied_again():
     fixed = np.ones(4)
     fixed.flags.writeable = False
     assert jonline.checks.own(fixed) is fixed
-    data = door.check_data({"x": np.ones((4, 2), np.float32)})
+    data = checked.check_data({"x": np.ones((4, 2), np.float32)})
     assert jonline.checks.own(data["x"]) is data["x"]
 
 

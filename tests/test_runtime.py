@@ -34,7 +34,7 @@ import jax, jonline
 jonline.configure(threads=1, host_devices=3, deterministic_gpu=True)
 jonline.configure(deterministic_gpu=True)
 kept = len(jax.local_devices())
-print(json.dumps([os.environ["NPROC"], os.environ["XLA_FLAGS"], kept, jonline.environment()]))
+print(json.dumps([os.environ["NPROC"], os.environ["XLA_FLAGS"], kept, jonline.versions()]))
 """,
         XLA_FLAGS="--xla_cpu_enable_fast_math=false",
     )
@@ -104,7 +104,7 @@ print(json.dumps([*same, len(jax.local_devices())]))
 
 
 def test_environment_reports_strings():
-    found = jonline.environment()
+    found = jonline.versions()
     assert set(found) == {
         "jonline", "jax", "jaxlib", "optax", "numpy", "chex", "python", "system", "device",
         "cpu", "backend", "prng_impl", "x64", "optimization", "XLA_FLAGS", "NPROC",
@@ -113,11 +113,11 @@ def test_environment_reports_strings():
     assert found["jonline"] == jonline.__version__
 
 
-def test_environment_needs_no_installed_jonline(monkeypatch):
+def test_versions_need_no_installed_jonline(monkeypatch):
     from importlib import metadata
 
     version = metadata.version
-    assert jonline.environment()["jonline"] == jonline.__version__
+    assert jonline.versions()["jonline"] == jonline.__version__
 
     def missing(name):
         if name == "jonline":
@@ -125,11 +125,11 @@ def test_environment_needs_no_installed_jonline(monkeypatch):
         return version(name)
 
     monkeypatch.setattr(metadata, "version", missing)
-    assert jonline.environment()["jonline"] == "not installed"
+    assert jonline.versions()["jonline"] == "not installed"
 
 
 @pytest.mark.parametrize("name", ["threads", "host_devices"])
 def test_numbers_are_checked_even_when_it_is_too_late(name):
-    jonline.environment()
+    jonline.versions()
     with pytest.raises(ValueError, match=f"{name} must be >= 1, got 0"):
         jonline.configure(**{name: 0})

@@ -12,7 +12,7 @@ import jonline
 from jonline import Environment, Learner, hypotheses, metrics, oracles, ordinal, streams
 from jonline.core import Example
 from tests.games import K, N, Output, clock, make_dford, no_metrics, table
-from tests.kept import ROOT
+from tests.small_sweep import ROOT
 
 POINT = {"reg": 1.0, "explore": 0.5}
 

@@ -3,8 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jonline import sampling as draws
-from jonline import streams
+from jonline import sampling, streams
 from jonline.core import Example
 from jonline.data import Dataset
 from tests.games import table
@@ -13,7 +12,10 @@ from tests.games import table
 def rows(stream, num_rounds, key=0):
     """Row numbers that a stream over `numbered` shows."""
     source = stream.init(jax.random.key(key))
-    return np.asarray(jax.vmap(lambda t: stream.draw(source, t).y)(jnp.arange(num_rounds))) - 1
+    return (
+        np.asarray(jax.jit(jax.vmap(lambda t: stream.draw(source, t).y))(jnp.arange(num_rounds)))
+        - 1
+    )
 
 
 def numbered(num_rows):
@@ -26,7 +28,7 @@ def test_uniform_index_is_the_high_word_of_the_product(bound):
     words = np.random.default_rng(0).integers(0, 2**32, 1000, dtype=np.uint64)
     words = np.concatenate([words, np.array([0, 1, 2**16, 2**32 - 1], np.uint64)])
     expected = (words * np.uint64(bound)) >> np.uint64(32)
-    index = draws.uniform_index(jnp.asarray(words.astype(np.uint32)), bound)
+    index = sampling.uniform_index(jnp.asarray(words.astype(np.uint32)), bound)
     np.testing.assert_array_equal(index, expected.astype(np.int64))
 
 
@@ -59,7 +61,9 @@ def test_one_pass_as_stored_keeps_the_order_of_the_rows():
 def test_epochs_put_every_row_in_every_place_equally_often():
     num_rows, runs = 7, 3000
     stream = streams.epochs(numbered(num_rows))
-    firsts = jax.vmap(lambda key: stream.draw(key, 0).y)(jax.random.split(jax.random.key(1), runs))
+    firsts = jax.jit(jax.vmap(lambda key: stream.draw(key, 0).y))(
+        jax.random.split(jax.random.key(1), runs)
+    )
     counts = np.bincount(firsts - 1, minlength=num_rows)
     sigma = np.sqrt(runs / num_rows * (1 - 1 / num_rows))
     assert np.abs(counts - runs / num_rows).max() < 5 * sigma

@@ -307,8 +307,8 @@ def under(*modes):
 
 def begin_and_play(family, point, key):
     made = family.make(point, None)
-    carry = rounds.begin(made, key, 96)
-    return rounds.play(made, family.metrics, key, jnp.int32(0), carry)
+    carry = rounds.first_carry(made, key, 96)
+    return rounds.play_round(made, family.metrics, key, jnp.int32(0), carry)
 
 
 def run(family):

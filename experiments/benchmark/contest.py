@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import jonline
-from experiments.benchmark.references import dford as _reference
+from experiments.benchmark.references import dford as reference
 from jonline import data as datasets
 from jonline import metrics
 
@@ -48,12 +48,12 @@ class Target(NamedTuple):
     smaller_is_better: bool = False
 
 
-def as_dataset(table: _reference.Table):
+def as_dataset(table: reference.Table):
     """Returns the references' table as a data set."""
     return datasets.from_arrays(*table, name="planted linear")
 
 
-def best_constant(table: _reference.Table) -> float:
+def best_constant(table: reference.Table) -> float:
     """Returns the mean loss of the best constant label."""
     return float(min(np.abs(table.y - k).mean() for k in range(1, table.num_classes + 1)))
 

@@ -11,10 +11,10 @@ from functools import partial
 import numpy as np
 
 import jonline
-from experiments.benchmark import contest as _contest
+from experiments.benchmark import contest
 from experiments.benchmark.contest import Contestant, Target
-from experiments.benchmark.references import dford as _reference
-from experiments.benchmark.references import kernel as _reference_kernel
+from experiments.benchmark.references import dford as reference
+from experiments.benchmark.references import kernel as kernel_reference
 from jonline import hypotheses, kernels, oracles, ordinal, streams
 
 POINT = {"reg": np.asarray([32.0]), "explore": np.asarray([0.2])}
@@ -37,21 +37,21 @@ def both(budget: int, num_features: int) -> dict[str, hypotheses.Hypothesis]:
     }
 
 
-def make_lanes(num_seeds: int = SEEDS) -> _reference.Lanes:
+def make_lanes(num_seeds: int = SEEDS) -> reference.Lanes:
     """Returns the runs of the references."""
-    return _reference.make_lanes(POINT["reg"], POINT["explore"], num_seeds, clip=CLIP)
+    return reference.make_lanes(POINT["reg"], POINT["explore"], num_seeds, clip=CLIP)
 
 
-def contestants(budget: int, table: _reference.Table, rounds: int) -> list[Contestant]:
+def contestants(budget: int, table: reference.Table, rounds: int) -> list[Contestant]:
     """Returns what is timed at one budget; NumPy plays one lane and a fifth of the rounds."""
-    data, lanes = _contest.as_dataset(table), make_lanes()
-    constant, fewer = _contest.best_constant(table), max(1, rounds // 5)
+    data, lanes = contest.as_dataset(table), make_lanes()
+    constant, fewer = contest.best_constant(table), max(1, rounds // 5)
 
     def numpy_loop():
-        return _reference_kernel.kernel_numpy(table, budget, 0, lanes, fewer)
+        return kernel_reference.kernel_numpy(table, budget, 0, lanes, fewer)
 
     def numba(sparse):
-        played = _reference_kernel.kernel_numba(table, budget, lanes, rounds, sparse=sparse)
+        played = kernel_reference.kernel_numba(table, budget, lanes, rounds, sparse=sparse)
         return float(played.mean())
 
     def entrant(who, play):
@@ -59,7 +59,7 @@ def contestants(budget: int, table: _reference.Table, rounds: int) -> list[Conte
 
     def sweep(way, hypothesis):
         args = (partial(make, hypothesis), POINT, data, SEEDS, rounds, rounds)
-        return entrant(f"jonline, {way}", partial(_contest.play_jonline, *args))
+        return entrant(f"jonline, {way}", partial(contest.play_jonline, *args))
 
     return [
         entrant("NumPy", numpy_loop)._replace(lanes=1, rounds=fewer, compiles=False),

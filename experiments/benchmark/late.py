@@ -1,6 +1,6 @@
 """Late answers in the benchmark: what a delay costs, over the same learner without one.
 
-The task is "OSP K=10" of `_contest_structured`: 784 features, inverse-weighted, 20 seeds of one
+The task is "OSP K=10" of `structured`: 784 features, inverse-weighted, 20 seeds of one
 point. "fixed" is a delay of 100 rounds, "variable" one drawn uniformly from 0…50.
 
 * OGD takes gradients as they come.
@@ -13,13 +13,9 @@ from typing import Any
 
 import numpy as np
 
-import jonline
-from experiments.benchmark import contest as _contest
-from experiments.benchmark import structured as _contest_structured
 from experiments.benchmark.contest import Contestant, Target
-from experiments.benchmark.structured import SEEDS, Task
-from jonline import data as datasets
-from jonline import delays, optimizers, oracles, streams, structured
+from experiments.benchmark.structured import Task, classes, sweeper
+from jonline import delays, optimizers
 from jonline.core import Delay
 
 LONG, SHORT = 100, 50
@@ -33,7 +29,7 @@ PLAYED = {"OGD": (NONE, FIXED, VARIABLE), "ODAFTRL": (NONE, FIXED), "SOLID": [*L
 BARS = {("OGD", FIXED): (1.6, 1.05)}  # first, ambition
 
 
-def optimizer_of(name: str, diameter: Any, late: str) -> optimizers.OnlineOptimizer:
+def optimizer_of(name: str, late: str, diameter: Any) -> optimizers.OnlineOptimizer:
     """Returns an optimizer, told of the delay what it has to know."""
     delay = LATE[late]
     most = 0 if delay is None else delay.max_rounds
@@ -46,18 +42,6 @@ def optimizer_of(name: str, diameter: Any, late: str) -> optimizers.OnlineOptimi
     return optimizers.adaptive_ogd(diameter)
 
 
-def make(space: structured.OutputSpace, name: str, late: str, point: dict[str, Any], data: Any):
-    """Returns the learner and the environment of a contestant."""
-    learner = structured.osp(
-        space,
-        structured.inverse_weighted(space),
-        optimizer_of(name, point["diameter"], late),
-        num_features=data.x.shape[1],
-        explore=point["explore"],
-    )
-    return learner, jonline.Environment(streams.resample(data), oracles.mismatch(), LATE[late])
-
-
 def contestants(rounds: int, *, smoke: bool) -> list[Contestant]:
     """Returns what is timed; a smoke run has a smaller table and plain OGD alone.
 
@@ -67,24 +51,15 @@ def contestants(rounds: int, *, smoke: bool) -> list[Contestant]:
     """
     some = max(1, rounds // 20)
     if smoke:
-        return [sweeper(_contest_structured.classes(10, 64), "OGD", late, some) for late in LATE]
-    task = _contest_structured.classes(10, diameter=30.0)
-    return [sweeper(task, name, late, some) for name, played in PLAYED.items() for late in played]
+        return [sweep(classes(10, 64), "OGD", late, some) for late in LATE]
+    task = classes(10, diameter=30.0)
+    return [sweep(task, name, late, some) for name, played in PLAYED.items() for late in played]
 
 
-def sweeper(task: Task, name: str, late: str, rounds: int) -> Contestant:
+def sweep(task: Task, name: str, late: str, rounds: int) -> Contestant:
     """Returns jonline as a contestant."""
-    play = partial(
-        _contest.play_jonline,
-        partial(make, task.space, name, late),
-        _contest_structured.point(task.setting),
-        datasets.Dataset(*task.table, name=task.name),
-        SEEDS,
-        rounds,
-        rounds,
-        measure=partial(_contest_structured.measure, task.space),
-    )
-    return Contestant(_title(name, late), SEEDS, rounds, 1, task.constant, play)
+    optimizer = partial(optimizer_of, name, late)
+    return sweeper(task, rounds, f"{name}, {late}", optimizer=optimizer, delay=LATE[late])
 
 
 def targets(ns: dict[str, float]) -> list[Target]:
@@ -92,15 +67,11 @@ def targets(ns: dict[str, float]) -> list[Target]:
     return [
         Target(
             f"{name}, {late} / {NONE}",
-            ns[_title(name, late)] / ns[_title(name, NONE)],
+            ns[f"jonline, {name}, {late}"] / ns[f"jonline, {name}, {NONE}"],
             *BARS.get((name, late), (None, None)),
             smaller_is_better=True,
         )
         for name in PLAYED
         for late in (FIXED, VARIABLE)
-        if _title(name, late) in ns
+        if f"jonline, {name}, {late}" in ns
     ]
-
-
-def _title(name: str, late: str) -> str:
-    return f"jonline, {name}, {late}"

@@ -1,7 +1,7 @@
 """Peers in the benchmark: one bandit stream, played by jonline, river and Vowpal Wabbit.
 
-The stream: the rows of `_packaged.digits` scaled to length 1, in epochs of random order, 64
-features and 10 classes; all contestants meet the same rows in the same order, hear only whether
+The stream: the rows of `packaged.digits` scaled to length 1, in epochs of random order, 64
+features and 10 classes; all contestants meet the same rows in the same order, observe only whether
 their class was right, and explore with probability 0.1. The loss is the share of wrong classes of
 what was played, exploration included, over the whole stream.
 
@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 
 import jonline
-from experiments.benchmark import contest as _contest
+from experiments.benchmark import contest
 from experiments.benchmark.contest import Contestant, Target
 from experiments.benchmark.structured import measure
 from jonline import data as datasets
 from jonline import optimizers, oracles, streams, structured
-from jonline.data import packaged as _packaged
+from jonline.data import packaged
 
 EXPLORE = 0.1
 LANES = {20: "20 lanes", 1: "1 lane"}
@@ -39,7 +39,7 @@ MISSING = "not installed (extra benchmark)"
 
 def make_stream(num_rounds: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns the rows (T, 64) float32 in the order played, and their classes (T,) in 0…9."""
-    digits = _packaged.digits()
+    digits = packaged.digits()
     x, y = np.asarray(digits.x), np.asarray(digits.y) - 1
     x = x / np.linalg.norm(x, axis=1, keepdims=True)
     rng = np.random.default_rng(0)
@@ -131,7 +131,7 @@ def contestants(rounds: int, *, smoke: bool) -> list[Contestant]:
 
     def sweep(way, num_seeds):
         args = (partial(make, way), GRID, data, num_seeds, rounds, rounds)
-        play = partial(_contest.play_jonline, *args, measure=partial(measure, SPACE))
+        play = partial(contest.play_jonline, *args, measure=partial(measure, SPACE))
         return entrant(f"jonline, {way}, digits, {LANES[num_seeds]}", num_seeds, play)
 
     sweeps = [(way, num_seeds) for way in ("semi-bandit", "OSP") for num_seeds in LANES]

@@ -5,13 +5,13 @@ point with their own draws, and NumPy plays one.
 
 * "OSP K=10", "OSP K=96": classes, 784 features, inverse-weighted. Every round's gradient is taken,
   by "numba, skipping" only one that is not 0, as those of wrong answers are.
-* "subsets": 5 of 24 labels, 50 features, pseudo-inverse; NumPy solves with P.
-* "rankings": 5 items, 50 features, pseudo-inverse; NumPy inverts P by `pinv` and assigns by scipy.
+* "subsets", "rankings": 5 of 24 labels, 5 items; 50 features, pseudo-inverse, jonline alone.
 * "solve": the step of "subsets" that finds the estimate's direction, on 240 lanes, beside
   `jnp.linalg.pinv` under `vmap`; both make P first. A round is one solve, and the loss the largest
   error over the largest entry of the solutions in float64, which has to be below 1 %.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -21,12 +21,13 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import jonline
-from experiments.benchmark import contest as _contest
+from experiments.benchmark import contest
 from experiments.benchmark.contest import Contestant, Target
-from experiments.benchmark.references import structured as _reference_structured
+from experiments.benchmark.references import structured as reference
 from experiments.benchmark.references.structured import Setting, Table
 from jonline import data as datasets
 from jonline import optimizers, oracles, streams, structured
+from jonline.core import Delay
 
 SEEDS, SOLVED = 20, 240
 TOLERANCE = 0.01
@@ -34,8 +35,6 @@ BARS = {  # jonline's task: (contestant, first, ambition) of each ratio
     "OSP K=10": (("NumPy", 40, 100), ("numba", 1.3, 3), ("numba, skipping", None, None)),
     "OSP K=96": (("numba", 0.3, 2.5), ("numba, skipping", None, None)),
     "solve": (("pinv", 15, 90),),
-    "subsets": (("NumPy", None, None),),
-    "rankings": (("NumPy", None, None),),
 }
 
 
@@ -56,7 +55,7 @@ class Task(NamedTuple):
 
 def classes(num_classes: int, num_features: int = 784, diameter: float = 100.0) -> Task:
     """Returns a task of classification."""
-    table = _reference_structured.make_table(np.eye(num_classes), num_features)
+    table = reference.make_table(np.eye(num_classes), num_features)
     space = structured.multiclass(num_classes)
     return Task(f"OSP K={num_classes}", space, table, Setting(0.1, diameter))
 
@@ -64,28 +63,38 @@ def classes(num_classes: int, num_features: int = 784, diameter: float = 100.0) 
 def subsets(d: int = 24, m: int = 5) -> Task:
     """Returns the task of choosing m of d labels; no two clusters share one."""
     outputs = np.asarray([np.roll(np.arange(d) < m, m * k) for k in range(d // m)])
-    table = _reference_structured.make_table(outputs, 50)
+    table = reference.make_table(outputs, 50)
     return Task("subsets", structured.subsets(d, m), table, Setting(0.2, 15.0))
 
 
 def rankings(m: int = 5) -> Task:
     """Returns the task of ranking m items; every item has every place in one cluster."""
     outputs = np.asarray([np.roll(np.eye(m), k, axis=0).ravel() for k in range(m)])
-    table = _reference_structured.make_table(outputs, 50)
+    table = reference.make_table(outputs, 50)
     return Task("rankings", structured.rankings(m), table, Setting(0.2, 10.0))
 
 
-def make(space: structured.OutputSpace, point: dict[str, Any], data: Any):
-    """Returns the learner and the environment of a task."""
+def make(
+    space: structured.OutputSpace,
+    point: dict[str, Any],
+    data: Any,
+    *,
+    optimizer: Callable[[Any], optimizers.OnlineOptimizer] = optimizers.adaptive_ogd,
+    delay: Delay | None = None,
+):
+    """Returns the learner, with `optimizer` of the point's diameter, and the environment."""
     if space.name == "multiclass":
         estimator, oracle = structured.inverse_weighted(space), oracles.mismatch()
     else:
         estimator, oracle = structured.pseudo_inverse(space), oracles.loss(space.target)
-    optimizer = optimizers.adaptive_ogd(point["diameter"])
     learner = structured.osp(
-        space, estimator, optimizer, num_features=data.x.shape[1], explore=point["explore"]
+        space,
+        estimator,
+        optimizer(point["diameter"]),
+        num_features=data.x.shape[1],
+        explore=point["explore"],
     )
-    return learner, jonline.Environment(streams.resample(data), oracle)
+    return learner, jonline.Environment(streams.resample(data), oracle, delay)
 
 
 def measure(space: structured.OutputSpace, example, prediction, feedback, state):
@@ -94,56 +103,43 @@ def measure(space: structured.OutputSpace, example, prediction, feedback, state)
     return {"loss": space.target(prediction.output, example.y)}
 
 
-def point(setting: Setting) -> dict[str, np.ndarray]:
-    """Returns the setting as a grid of one point."""
-    return {name: np.asarray([value]) for name, value in setting._asdict().items()}
-
-
-def play_numpy(loop: Any, *args) -> float:
-    """Returns the mean loss of a NumPy loop, whose linear algebra has one thread."""
-    with threadpool_limits(1):
-        return float(loop(*args))
-
-
-def sweeper(task: Task, rounds: int) -> Contestant:
-    """Returns jonline as a contestant."""
-    data = datasets.Dataset(*task.table, name=task.name)
+def sweeper(task: Task, rounds: int, name: str = "", **how: Any) -> Contestant:
+    """Returns jonline as a contestant, named by the task if not by `name`; `how` as for `make`."""
     play = partial(
-        _contest.play_jonline,
-        partial(make, task.space),
-        point(task.setting),
-        data,
+        contest.play_jonline,
+        partial(make, task.space, **how),
+        {name: np.asarray([value]) for name, value in task.setting._asdict().items()},
+        datasets.Dataset(*task.table, name=task.name),
         SEEDS,
         rounds,
         rounds,
         measure=partial(measure, task.space),
     )
-    return Contestant(f"jonline, {task.name}", SEEDS, rounds, 1, task.constant, play)
+    name = f"jonline, {name or task.name}"
+    return Contestant(name, SEEDS, rounds, 1, task.constant, play)
 
 
 def contestants_of_classes(task: Task, rounds: int, fewer: int) -> list[Contestant]:
     """Returns what is timed on a task of classification; NumPy plays `fewer` rounds."""
     args = task.table, task.setting
 
+    def numpy_loop():
+        with threadpool_limits(1):  # of its linear algebra
+            return float(reference.classes_numpy(*args, 0, fewer))
+
     def numba(skip):
-        played = _reference_structured.classes_numba(*args, SEEDS, rounds, skip=skip)
+        played = reference.classes_numba(*args, SEEDS, rounds, skip=skip)
         return float(played.mean())
 
     ours = sweeper(task, rounds)
     return [
-        _numpy_loop(task, fewer, _reference_structured.classes_numpy, *args),
+        ours._replace(
+            name=f"NumPy, {task.name}", lanes=1, rounds=fewer, play=numpy_loop, compiles=False
+        ),
         ours._replace(name=f"numba, {task.name}", play=partial(numba, False)),
         ours._replace(name=f"numba, skipping, {task.name}", play=partial(numba, True)),
         ours,
     ]
-
-
-def contestants_of_outputs(
-    task: Task, space: _reference_structured.Space, rounds: int, fewer: int
-) -> list[Contestant]:
-    """Returns what is timed on a task with pseudo-inverse feedback."""
-    args = _reference_structured.outputs_numpy, space, task.table, task.setting
-    return [_numpy_loop(task, fewer, *args), sweeper(task, rounds)]
 
 
 def solvers(space: structured.OutputSpace, rounds: int) -> list[Contestant]:
@@ -201,8 +197,8 @@ def contestants(rounds: int, *, smoke: bool) -> list[Contestant]:
     return [
         *contestants_of_classes(classes(10, diameter=30.0), many, few),
         *contestants_of_classes(classes(96), few, few),
-        *contestants_of_outputs(subsets(), _reference_structured.subsets(24, 5), some, some),
-        *contestants_of_outputs(rankings(), _reference_structured.rankings(5), few, few),
+        sweeper(subsets(), some),
+        sweeper(rankings(), few),
         *solves,
     ]
 
@@ -215,8 +211,3 @@ def targets(ns: dict[str, float]) -> list[Target]:
         for who, *bar in bars
         if f"jonline, {task}" in ns
     ]
-
-
-def _numpy_loop(task: Task, rounds: int, loop: Any, *args) -> Contestant:
-    play = partial(play_numpy, loop, *args, 0, rounds)
-    return Contestant(f"NumPy, {task.name}", 1, rounds, 1, task.constant, play, compiles=False)

@@ -16,16 +16,14 @@ from typing import Any, Literal
 
 import xarray as xr
 
-from experiments.claims import dford as _claims_a
-from experiments.claims import ledger as _ledger
-from experiments.claims import osp as _claims_b
-from experiments.claims import reject as _claims_c
+from experiments.claims import dford, ledger, osp, reject
 from experiments.shared import commands
-from experiments.shared import sweeps as _common
+from experiments.shared.options import SharedOptions
+from experiments.shared.outputs import dump, save, write
 from jonline import checks
 
 Paper = Literal["dford", "osp", "reject"]
-PAPERS: dict[Paper, ModuleType] = {"dford": _claims_a, "osp": _claims_b, "reject": _claims_c}
+PAPERS: dict[Paper, ModuleType] = {"dford": dford, "osp": osp, "reject": reject}
 NOTES = {
     "dford": "arXiv:2512.19550. Differences are in classes. EachMovie was withdrawn by its owner: "
     "rows about it alone are not judged, and where a row judges all eight data sets MovieLens "
@@ -42,7 +40,7 @@ NOTES = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(_common.Options):
+class Options(SharedOptions):
     """Options of the ledger."""
 
     results: Path = Path("results")
@@ -63,17 +61,17 @@ def main(options: Options) -> None:
     notes = {name: other_protocol(name, source["arguments"]) for name, source in sources.items()}
     parts = {
         paper: [
-            row(claim, _ledger.settle(claim, records, smoke), notes)
+            row(claim, ledger.settle(claim, records, smoke), notes)
             for claim in PAPERS[paper].CLAIMS
         ]
         for paper in options.papers
     }
     rows = [one for part in parts.values() for one in part]
     shown = [{name: one[name] for name in ("id", "verdict", "claim")} for one in rows]
-    folder = _common.write(options, table=rows, shown=shown)
-    _common.dump(folder / "claims.json", {"sources": sources, "claims": rows})
+    folder = write(options, table=rows, shown=shown)
+    dump(folder / "claims.json", {"sources": sources, "claims": rows})
     page = as_markdown(parts, sources)
-    _common.save(folder / "claims.md", lambda to: to.write_text(page, "utf-8"))
+    save(folder / "claims.md", lambda to: to.write_text(page, "utf-8"))
 
 
 def play(options: Options) -> Path:
@@ -114,7 +112,7 @@ def other_protocol(name: str, arguments: dict[str, Any]) -> str:
     return f"{name} was played with {', '.join(changed)}" if changed else ""
 
 
-def row(claim: _ledger.Claim, verdict: _ledger.Verdict, notes: dict[str, str]) -> dict[str, str]:
+def row(claim: ledger.Claim, verdict: ledger.Verdict, notes: dict[str, str]) -> dict[str, str]:
     """Returns a row of the ledger, with a note where an experiment was not played as published."""
     reasons = [verdict.why, *(notes[name] for name in claim.needs if notes.get(name))]
     verdict = verdict._replace(why="; ".join(reasons))
@@ -150,7 +148,7 @@ def as_markdown(
     ]
     for paper, rows in parts.items():
         verdicts = [one["verdict"] for one in rows]
-        counts = (_ledger.HOLDS, _ledger.FAILS, _ledger.UNTESTED)
+        counts = (ledger.HOLDS, ledger.FAILS, ledger.UNTESTED)
         page += [
             f"## {PAPERS[paper].TITLE}",
             "; ".join(f"{count}: {verdicts.count(count)}" for count in counts) + ".",

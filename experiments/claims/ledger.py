@@ -11,8 +11,9 @@ import numpy as np
 import scipy.stats
 import xarray as xr
 
-from experiments.shared.sweeps import Interval, mean_interval
+from experiments.shared.records import Interval, mean_interval
 
+UNDECIDED = "the interval straddles the end of the region"
 HOLDS, FAILS, UNTESTED = "holds", "does not hold", "cannot be tested here"
 
 Records = Mapping[str, xr.Dataset]  # by name of the experiment
@@ -166,3 +167,18 @@ def shown(interval: Interval, digits: int = 3) -> str:
     """Returns an interval as text: mean [low, high]."""
     mean, low, high = (f"{float(one):.{digits}f}" for one in interval)
     return f"{mean} [{low}, {high}]"
+
+
+def listed(values: dict[str, str]) -> str:
+    """Returns one value for each data set as text."""
+    return "; ".join(f"{name} {value}" for name, value in values.items())
+
+
+def each(intervals: Mapping[str, Interval], digits: int = 3) -> str:
+    """Returns named intervals as text."""
+    return listed({name: shown(interval, digits) for name, interval in intervals.items()})
+
+
+def why(verdict: str, holds: str, fails: str) -> str:
+    """Returns the sentence that goes with a verdict."""
+    return {HOLDS: holds, FAILS: fails, UNTESTED: UNDECIDED}[verdict]

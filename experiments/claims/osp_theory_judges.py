@@ -3,15 +3,12 @@
 Every judge takes the records, of which it reads none, and returns a Verdict.
 """
 
-from collections.abc import Callable
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.claims.dford_judges import listed
-from experiments.claims.ledger import FAILS, HOLDS, Records, Verdict
-from experiments.structured import protocol as _structured
+from experiments.claims.ledger import FAILS, HOLDS, Records, Verdict, listed
+from experiments.structured import protocol
 from experiments.structured.protocol import INVERSE_WEIGHTED, PSEUDO_INVERSE
 from jonline import structured
 from jonline.structured import decoding, theory
@@ -26,7 +23,7 @@ def rates_are_probabilities(records: Records) -> Verdict:
     for d in (10, 12, 16, 20, 24):
         space, asked = structured.subsets(d, 5), {"diameter": 50.0, "radius": 1.0}
         pair = [
-            _structured.rates(name, space, num_rounds=10_000, **asked)[0].formula
+            protocol.rates(name, space, num_rounds=10_000, **asked)[0].formula
             for name in (INVERSE_WEIGHTED, PSEUDO_INVERSE)
         ]
         values[f"d={d}"] = f"{pair[0]:.1f}, {pair[1]:.1f}"
@@ -87,53 +84,43 @@ def some_space(name: str) -> tuple[structured.OutputSpace, structured.Constants,
     return structured.rankings(3), paper, outputs.reshape(6, 9)
 
 
-def decoding_bound(name: str) -> Callable[[Records], Verdict]:
-    """Returns the judge of lemma 2.4 with the paper's constants of a space.
+def decoding_bound(name: str, records: Records) -> Verdict:
+    """Judges lemma 2.4 with the paper's constants of a space.
 
     Its decoding reads nu, so it decodes with the paper's.
     """
-
-    def judge(records: Records) -> Verdict:
-        del records
-        space, paper, outputs = some_space(name)
-        sides = []
-        for constants in (paper, space.constants):
-            found = largest_ratio(space._replace(constants=constants), outputs)
-            sides.append((found, 1 - theory.margin(constants)))
-        (ratio, bound), (ours, our_bound) = sides
-        verdict = HOLDS if ratio <= bound + SLIGHT else FAILS
-        reason = "no score was found that breaks it" if verdict == HOLDS else "broken"
-        if paper[:3] != space.constants[:3]:
-            reason += f"; with γ={space.constants.gamma:.3g}, ν={space.constants.nu:.3g}, "
-            reason += f"λ={space.constants.strong_convexity:.3g}: {ours:.3f} of {our_bound:.3f}"
-        return Verdict(f"{ratio:.3f} where the lemma has {bound:.3f}", verdict, reason)
-
-    return judge
+    del records
+    space, paper, outputs = some_space(name)
+    sides = []
+    for constants in (paper, space.constants):
+        found = largest_ratio(space._replace(constants=constants), outputs)
+        sides.append((found, 1 - theory.margin(constants)))
+    (ratio, bound), (ours, our_bound) = sides
+    verdict = HOLDS if ratio <= bound + SLIGHT else FAILS
+    reason = "no score was found that breaks it" if verdict == HOLDS else "broken"
+    if paper[:3] != space.constants[:3]:
+        reason += f"; with γ={space.constants.gamma:.3g}, ν={space.constants.nu:.3g}, "
+        reason += f"λ={space.constants.strong_convexity:.3g}: {ours:.3f} of {our_bound:.3f}"
+    return Verdict(f"{ratio:.3f} where the lemma has {bound:.3f}", verdict, reason)
 
 
-def margin_is_positive(name: str) -> Callable[[Records], Verdict]:
-    """Returns the judge of λ > 4γ/ν, by the paper's constants and by those of the spaces here."""
-
-    def judge(records: Records) -> Verdict:
-        del records
-        if name == "multiclass":
-            paper = theory.margin(structured.multiclass_paper_constants(6))
-            ours = theory.margin(structured.multiclass_constants(6))
-            value = f"a = {paper:.3g} with λ = 1; {ours:.3f} with logarithms to base 2 (λ = 1/ln 2)"
-            reason = "λ = 4γ/ν for the natural logarithm; it holds to base 2, which section 3.3 has"
-            return Verdict(value, HOLDS if paper > 0 else FAILS, reason)
-        if name == "multilabel":
-            ours = {d: theory.margin(structured.multilabel_constants(d)) for d in (4, 16, 17, 100)}
-            value = listed({f"d={d}": f"a = {a:.3f}" for d, a in ours.items()})
-            reason = (
-                "with the γ = 1/√d that lemma 2.4 needs, only for d > 16; with γ = 1/d for d > 4"
-            )
-            return Verdict(value, HOLDS if min(ours.values()) > 0 else FAILS, reason)
-        sharp = {z: theory.margin(structured.rankings_constants(4, z)) for z in (0.5, 1.0, 2.0)}
-        value = listed({f"ζ={z:g}": f"a = {a:.3g}" for z, a in sharp.items()})
-        return Verdict(value, HOLDS, "for ζ < 2, which is the learner's choice")
-
-    return judge
+def margin_is_positive(name: str, records: Records) -> Verdict:
+    """Judges λ > 4γ/ν, by the paper's constants and by those of the spaces here."""
+    del records
+    if name == "multiclass":
+        paper = theory.margin(structured.multiclass_paper_constants(6))
+        ours = theory.margin(structured.multiclass_constants(6))
+        value = f"a = {paper:.3g} with λ = 1; {ours:.3f} with logarithms to base 2 (λ = 1/ln 2)"
+        reason = "λ = 4γ/ν for the natural logarithm; it holds to base 2, which section 3.3 has"
+        return Verdict(value, HOLDS if paper > 0 else FAILS, reason)
+    if name == "multilabel":
+        ours = {d: theory.margin(structured.multilabel_constants(d)) for d in (4, 16, 17, 100)}
+        value = listed({f"d={d}": f"a = {a:.3f}" for d, a in ours.items()})
+        reason = "with the γ = 1/√d that lemma 2.4 needs, only for d > 16; with γ = 1/d for d > 4"
+        return Verdict(value, HOLDS if min(ours.values()) > 0 else FAILS, reason)
+    sharp = {z: theory.margin(structured.rankings_constants(4, z)) for z in (0.5, 1.0, 2.0)}
+    value = listed({f"ζ={z:g}": f"a = {a:.3g}" for z, a in sharp.items()})
+    return Verdict(value, HOLDS, "for ζ < 2, which is the learner's choice")
 
 
 def traces_are_bounded(records: Records) -> Verdict:

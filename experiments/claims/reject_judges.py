@@ -12,21 +12,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import xarray as xr
 
-from experiments.claims.ledger import (
-    FAILS,
-    HOLDS,
-    UNTESTED,
-    CannotTestError,
-    Records,
-    Verdict,
-    all_of,
-    inside,
-    paired,
-    shown,
-)
-from experiments.reject import protocol as _reject
+from experiments.claims import ledger
+from experiments.claims.ledger import FAILS, HOLDS, UNTESTED, CannotTestError, Records, Verdict
+from experiments.reject import protocol
 from experiments.reject.protocol import COSTS, DRAL, DSAL, DSOL, EXACT
-from experiments.shared.sweeps import Interval
+from experiments.shared.records import Interval, select
 from jonline.reject import theory
 
 SIMILAR = 0.01  # "similar", "comparable", "the same": closer than this
@@ -40,7 +30,7 @@ Difference = Callable[[xr.Dataset, xr.Dataset], np.ndarray]
 def run(records: Records, name: str, learner: str, cost: float) -> xr.Dataset:
     """Returns the runs of a learner on a data set at a cost, (seeds, windows)."""
     joint = records["reject_active"]
-    found = _reject.select(joint, dataset=name, learner=learner, cost=float(cost))
+    found = select(joint, dataset=name, learner=learner, cost=float(cost))
     if not found.sizes["point"]:
         raise CannotTestError(f"reject_active has no records of {learner} on {name}, d = {cost:g}")
     return found
@@ -48,7 +38,7 @@ def run(records: Records, name: str, learner: str, cost: float) -> xr.Dataset:
 
 def curve(one: xr.Dataset, of: str) -> np.ndarray:
     """Returns the running average of a quantity, (seeds, windows)."""
-    return _reject.curve(one, of)[0]
+    return protocol.curve(one, of)[0]
 
 
 def at_end(of: str) -> Difference:
@@ -106,19 +96,21 @@ def judged(
     def settle(records: Records, dral: str) -> tuple[str, dict[str, Interval]]:
         values = find(records, subject(records, name), dral)
         level = 1 - 0.05 / len(values)
-        found = {key: paired(one, np.zeros_like(one), level=level) for key, one in values.items()}
-        return all_of([inside(one, low, high) for one in found.values()]), found
+        found = {
+            key: ledger.paired(one, np.zeros_like(one), level=level) for key, one in values.items()
+        }
+        return ledger.all_of([ledger.inside(one, low, high) for one in found.values()]), found
 
     def judge(records: Records) -> Verdict:
         verdict, found = settle(records, DRAL)
-        counts = [inside(one, low, high) for one in found.values()]
+        counts = [ledger.inside(one, low, high) for one in found.values()]
         reason = f"{counts.count(HOLDS)} of {len(counts)} hold, {counts.count(FAILS)} do not"
         if both:
             try:
                 reason += f"; with DRAL's exact gradient: {settle(records, EXACT)[0]}"
             except CannotTestError as error:
                 reason += f"; with DRAL's exact gradient: {error}"
-        value = "; ".join(f"{key} {shown(one, 4)}" for key, one in found.items())
+        value = "; ".join(f"{key} {ledger.shown(one, 4)}" for key, one in found.items())
         return stands_in(records, name, Verdict(value, verdict, reason))
 
     return judge

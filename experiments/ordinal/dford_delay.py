@@ -3,30 +3,33 @@
 The running mean absolute error after all rounds against the delay: a fixed delay D in one sweep,
 and heavy-tailed delays, P(delay >= k) = (1 + k)^-a cut at `--longest`, for several a. The synthetic
 data of Crammer and Singer, and with `--data` one real data set, each with the paper's kernel,
-clipping, λ and γ. DFORD hears a direction, PRank the label.
+clipping, λ and γ. DFORD observes a direction, PRank the label.
 
 Source: arXiv:2512.19550, section 7 for data and hyperparameters; the paper has no delays.
 """
 
 import dataclasses
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
 
 import jonline
-from experiments.ordinal import protocol as _protocol
-from experiments.shared import sweeps as _common
-from jonline import checks, delays, metrics
+from experiments.ordinal import protocol
+from experiments.shared.figures import COLOURS, new_figure
+from experiments.shared.options import SharedOptions, at_least
+from experiments.shared.outputs import write
+from experiments.shared.records import bounds, joint_records, mean_curve, mean_interval, select
+from experiments.shared.sweeps import play_all
+from jonline import checks, delays
 
 FIXED, HEAVY = "fixed", "heavy-tailed"
-LEARNERS: tuple[_protocol.Learner, ...] = ("DFORD", "PRank")
+LEARNERS: tuple[protocol.Learner, ...] = ("DFORD", "PRank")
 LINES = {"DFORD": "o-", "PRank": "s--"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(_common.Options):
+class Options(SharedOptions):
     """Options of the comparison."""
 
     rounds: int = 20_000
@@ -44,39 +47,37 @@ class Options(_common.Options):
 
     def __post_init__(self):
         super().__post_init__()
-        for delay in self.delays:
-            checks.at_least("--delays", delay, 0)
-        for exponent in self.exponents:
-            checks.positive("--exponents", exponent)
-        checks.at_least("--longest", self.longest, 1)
+        self.check(at_least(0), "delays")
+        self.check(checks.positive, "exponents")
+        self.check(at_least(1), "longest")
 
 
 def main(options: Options) -> None:
     """Plays both learners under all delays; writes records, table and figure."""
     options = options.capped()
     names = ["synthetic", *([options.real] if options.data is not None else [])]
-    sources = {name: _protocol.load(options, name) for name in names}
-    results = _protocol.play_all(
+    sources = {name: protocol.load(options, name) for name in names}
+    results = play_all(
         {
-            (name, f"{learner}, {kind}"): sweep(options, source, learner, kind)
+            (name, learner, kind): sweep(options, source, learner, kind)
             for name, source in sources.items()
             for learner in LEARNERS
             for kind in (FIXED, HEAVY)
         }
     )
-    joint = records(results)
-    _common.write(
+    joint = joint_records(results, ("dataset", "learner", "kind"))
+    write(
         options,
         table=table(sources, joint),
         figure=draw(options, sources, joint),
         records=joint,
-        checksums={source.title: source.content for source in sources.values()},
+        checksums=protocol.checksums(sources),
     )
 
 
-def make(point, data, *, learner: str, task: _protocol.Task, most: int):
+def make(point, data, *, learner: str, task: protocol.Task, most: int):
     """Returns a learner, and nature with the point's fixed `delay` or `exponent` of the tail."""
-    made, environment = _protocol.LEARNERS[learner](point, data, task=task)
+    made, environment = protocol.LEARNERS[learner](point, data, task=task)
     if "delay" in point:
         late = delays.fixed(point["delay"], max_rounds=most)
     else:
@@ -84,37 +85,18 @@ def make(point, data, *, learner: str, task: _protocol.Task, most: int):
     return made, environment._replace(delay=late)
 
 
-def sweep(options: Options, source: _protocol.Source, learner: str, kind: str):
+def sweep(options: Options, source: protocol.Source, learner: str, kind: str):
     """Returns a function that plays a learner under all delays of a kind on one device."""
     if kind == FIXED:
         axis, most = {"delay": np.asarray(options.delays)}, max(options.delays)
     else:
         axis, most = {"exponent": options.exponents}, options.longest
-    of_learner = partial(make, learner=learner, task=source.task, most=most)
-    grid = source.task.point | axis
-    return _protocol.sweep(options, of_learner, metrics.ordinal, grid, source.table)
+    grid = jonline.product_grid(**source.task.point | axis)
+    return protocol.play(options, source, make, grid, learner=learner, most=most)
 
 
-def records(results: dict[tuple[str, str], jonline.SweepResult]) -> xr.Dataset:
-    """Returns the records, with the delay's kind as a coordinate along `point`."""
-    joint = _protocol.records(results)
-    both = [str(name).split(", ") for name in joint["learner"].values]
-    for i, axis in enumerate(("learner", "kind")):
-        joint.coords[axis] = ("point", np.array([pair[i] for pair in both], object))
-    return joint
-
-
-def select(joint: xr.Dataset, name: str, learner: str, kind: str) -> xr.Dataset:
-    """Returns the points of a data set, a learner and a kind of delay."""
-    which = {"dataset": name, "learner": learner, "kind": kind}
-    keep = np.all([joint[axis].values == value for axis, value in which.items()], axis=0)
-    return joint.isel(point=np.flatnonzero(keep))
-
-
-def table(sources: dict[str, _protocol.Source], joint: xr.Dataset) -> list[dict[str, Any]]:
+def table(sources: dict[str, protocol.Source], joint: xr.Dataset) -> list[dict[str, Any]]:
     """Returns a row for each point: mean loss over all rounds and in the last window."""
-    loss = _common.mean_interval(_protocol.mean_curve(joint, "loss")[..., -1])
-    late = joint["loss"].values[..., -1].mean(axis=-1) / joint.attrs["record_every"]
     rows = []
     for i in range(joint.sizes["point"]):
         one = joint.isel(point=i)
@@ -126,25 +108,25 @@ def table(sources: dict[str, _protocol.Source], joint: xr.Dataset) -> list[dict[
                 "delays": one["kind"].item(),
                 "delay": int(one["delay"]) if fixed else "",
                 "exponent": "" if fixed else round(float(one["exponent"]), 6),
-                "mean_loss": loss.mean[i],
-                "low_95": loss.low[i],
-                "high_95": loss.high[i],
-                "last_window": late[i],
+            }
+            | bounds("mean_loss", mean_interval(mean_curve(one, "loss")[:, -1]))
+            | {
+                "last_window": one["loss"].values[:, -1].mean() / joint.attrs["record_every"],
                 "undelivered": one["undelivered"].values.mean(),
             }
         )
     return rows
 
 
-def draw(options: Options, sources: dict[str, _protocol.Source], joint: xr.Dataset):
+def draw(options: Options, sources: dict[str, protocol.Source], joint: xr.Dataset):
     """Returns the figure: error over the fixed delay, and over the exponent of the tail."""
     num = len(sources)
-    figure, axes = _common.new_figure(nrows=2, ncols=num, figsize=(5 * num, 7), squeeze=False)
+    figure, axes = new_figure(nrows=2, ncols=num, figsize=(5 * num, 7), squeeze=False)
     for column, (name, source) in zip(axes.T, sources.items(), strict=True):
         for panel, kind, axis in zip(column, (FIXED, HEAVY), ("delay", "exponent"), strict=True):
-            for learner, colour in zip(LEARNERS, _common.COLOURS, strict=False):
-                one = select(joint, name, learner, kind)
-                loss = _common.mean_interval(_protocol.mean_curve(one, "loss")[..., -1])
+            for learner, colour in zip(LEARNERS, COLOURS, strict=False):
+                one = select(joint, dataset=name, learner=learner, kind=kind)
+                loss = mean_interval(mean_curve(one, "loss")[..., -1])
                 sizes = one[axis].values
                 panel.errorbar(
                     sizes,

@@ -13,16 +13,18 @@ Source: arXiv:2512.19550, tables 1 and 2.
 """
 
 import dataclasses
-from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 import jonline
-from experiments.ordinal import protocol as _protocol
-from experiments.shared import sweeps as _common
+from experiments.ordinal import protocol
+from experiments.shared.figures import COLOURS, new_figure, plot_curve
+from experiments.shared.options import SharedOptions
+from experiments.shared.outputs import write
+from experiments.shared.records import Interval, bounds, joint_records, mean_interval
+from experiments.shared.sweeps import play_all
 from jonline import data as datasets
-from jonline import metrics
 
 SCALINGS = ("standardise", "min_max", "unit")
 EXPLORES = (0.0, 0.4, 0.8)
@@ -50,7 +52,7 @@ MADE_UP = "made up"  # the protocol of a smoke run without data
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(_common.Options):
+class Options(SharedOptions):
     """Options of the table."""
 
     windows: int = 10
@@ -91,10 +93,10 @@ def distance(name: str, loss: np.ndarray, rounds: np.ndarray) -> float:
 def protocols(options: Options, name: str):
     """Yields the name and the data of each protocol of a data set."""
     if options.smoke and options.data is None:
-        yield MADE_UP, _protocol.made_up()
+        yield MADE_UP, protocol.made_up()
         return
     for scaling in options.scalings:
-        scale = _protocol.SCALINGS[scaling]
+        scale = protocol.SCALINGS[scaling]
         if name != "telemonitoring":
             yield scaling, datasets.load(name, options.data, scale=scale)
             continue
@@ -107,18 +109,18 @@ def protocols(options: Options, name: str):
 def play(options: Options) -> list[Played]:
     """Returns the runs of all protocols."""
     found = [
-        _protocol.Source(name, data, protocol)
+        protocol.Source(name, data, reading)
         for name in options.datasets
-        for protocol, data in protocols(options, name)
+        for reading, data in protocols(options, name)
     ]
-    results = _protocol.play_all(
+    results = play_all(
         {
-            (one.name, f"{one.scaling}, {init} start"): _protocol.sweep(
+            (one.name, f"{one.scaling}, {init} start"): protocol.play(
                 options,
-                partial(_protocol.make_dford, task=one.task, init=init),
-                metrics.ordinal,
-                {"reg": one.task.reg, "explore": explores},
-                one.table,
+                one,
+                protocol.make_dford,
+                jonline.product_grid(reg=one.task.reg, explore=explores),
+                init=init,
             )
             for one in found
             for init, explores in (("random", EXPLORES[:1]), ("zeros", EXPLORES[1:]))
@@ -126,11 +128,8 @@ def play(options: Options) -> list[Played]:
     )
     played = []
     for one in found:
-        mine = {
-            pair: results[pair]
-            for init in ("random", "zeros")
-            for pair in [(one.name, f"{one.scaling}, {init} start")]
-        }
+        pairs = [(one.name, f"{one.scaling}, {init} start") for init in ("random", "zeros")]
+        mine = {pair: results[pair] for pair in pairs}
         loss = np.concatenate([result.mean_curve("loss") for result in mine.values()])
         played.append(Played(one.name, one.title, one.scaling, loss, mine, one.content))
     return played
@@ -153,12 +152,13 @@ def main(options: Options) -> None:
         for name in options.datasets
     }
     rows = [row for one in played for row in table(one, rounds)]
-    _common.write(
+    sweeps = {key: sweep for one in played for key, sweep in one.sweeps.items()}
+    write(
         options,
         table=rows,
         shown=[row for row in rows if row["round"] == rounds[-1]],
         figure=draw(rounds, list(nearest.values())),
-        records=_protocol.records({k: v for one in played for k, v in one.sweeps.items()}),
+        records=joint_records(sweeps, ("dataset", "learner")),
         checksums={one.title: one.sha256 for one in played},
     )
     for one in nearest.values():
@@ -174,17 +174,12 @@ def at_published(curve: np.ndarray, rounds: np.ndarray) -> np.ndarray:
 
 def table(one: Played, rounds: np.ndarray) -> list[dict]:
     """Returns a row for each explore and window, with the paper's number where it gives one."""
-    ours = _common.mean_interval(one.loss, axis=1)
+    ours = mean_interval(one.loss, axis=1)
     rows = []
     for i, explore in enumerate(EXPLORES):
         for j, t in enumerate(rounds):
-            row = {
-                "dataset": one.title,
-                "protocol": one.protocol,
-                "explore": explore,
-                "round": int(t),
-            }
-            row |= {"loss": ours.mean[i, j], "low_95": ours.low[i, j], "high_95": ours.high[i, j]}
+            row = {"dataset": one.title, "protocol": one.protocol, "explore": explore}
+            row |= {"round": int(t)} | bounds("loss", Interval(*(end[i, j] for end in ours)))
             paper, difference = "", ""
             if t % EVERY == 0 and t <= 10 * EVERY:
                 paper = PUBLISHED[one.name][i][t // EVERY - 1]
@@ -196,12 +191,12 @@ def table(one: Played, rounds: np.ndarray) -> list[dict]:
 def draw(rounds: np.ndarray, shown: list[Played]):
     """Returns the figure: a panel for each data set, ours as lines and the paper as marks."""
     num = len(shown)
-    figure, axes = _common.new_figure(ncols=num, figsize=(4 * num, 4), squeeze=False)
+    figure, axes = new_figure(ncols=num, figsize=(4 * num, 4), squeeze=False)
     for panel, one in zip(axes[0], shown, strict=True):
         published = PUBLISHED[one.name]
-        for i, (explore, colour) in enumerate(zip(EXPLORES, _common.COLOURS, strict=False)):
+        for i, (explore, colour) in enumerate(zip(EXPLORES, COLOURS, strict=False)):
             label = f"explore = {explore:g}"
-            _common.plot_curve(panel, rounds, one.loss[i], colour=colour, label=label)
+            plot_curve(panel, rounds, one.loss[i], colour=colour, label=label)
             if one.protocol != MADE_UP:
                 marks = EVERY * np.arange(1, 11)
                 panel.plot(marks, published[i], "o", color=colour, mfc="white", markersize=5)

@@ -16,18 +16,20 @@ Source: arXiv:2512.19550, section 7.4.
 """
 
 import dataclasses
-from functools import partial
 
 import numpy as np
 
 import jonline
-from experiments.ordinal import protocol as _protocol
-from experiments.shared import sweeps as _common
-from jonline import checks, metrics
+from experiments.ordinal import protocol
+from experiments.shared.options import SharedOptions
+from experiments.shared.outputs import write
+from experiments.shared.records import bounds, joint_records, mean_interval
+from experiments.shared.sweeps import play_all
+from jonline import checks
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(_common.Options):
+class Options(SharedOptions):
     """Options of the search."""
 
     seeds: int = 5
@@ -38,63 +40,48 @@ class Options(_common.Options):
     """Regularisations, each > 0."""
     explore: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8)
     """Weights of the exploring part of DFORD's draw, each in [0, 1]."""
-    datasets: tuple[_protocol.Name, ...] = tuple(_protocol.TASKS)
+    datasets: tuple[protocol.Name, ...] = tuple(protocol.TASKS)
     """Data sets to play."""
-    scaling: _protocol.Scaling = "default"
+    scaling: protocol.Scaling = "default"
     """Scaling of the features. `unit`: standardised, then rows of norm 1."""
 
     def __post_init__(self):
         super().__post_init__()
-        for reg in self.reg:
-            checks.positive("--reg", reg)
-        for explore in self.explore:
-            checks.probability("--explore", explore)
+        self.check(checks.positive, "reg")
+        self.check(checks.probability, "explore")
 
 
 def main(options: Options) -> None:
     """Plays the grid on every data set; writes records, table and figure."""
     options = options.capped()
-    names = options.datasets[:1] if options.smoke else options.datasets
-    sources = {name: _protocol.load(options, name, options.scaling) for name in names}
-    grid = {"reg": options.reg, "explore": options.explore}
-    results = _protocol.play_all(
-        {
-            (name, "DFORD"): _protocol.sweep(
-                options,
-                partial(_protocol.make_dford, task=source.task),
-                metrics.ordinal,
-                grid,
-                source.table,
-            )
-            for name, source in sources.items()
-        }
-    )
+    sources = protocol.load_all(options, options.datasets, options.scaling)
+    grid = jonline.product_grid(reg=options.reg, explore=options.explore)
+    sweeps = {
+        (name, "DFORD"): protocol.play(options, source, protocol.make_dford, grid)
+        for name, source in sources.items()
+    }
+    results = play_all(sweeps)
     played = {name: result for (name, _), result in results.items()}
-    _common.write(
+    write(
         options,
         table=[row(sources[name], result) for name, result in played.items()],
         figure=draw(options, sources, played),
-        records=_protocol.records(results),
-        checksums={source.title: source.content for source in sources.values()},
+        records=joint_records(results, ("dataset", "learner")),
+        checksums=protocol.checksums(sources),
     )
-
-
-def final_loss(result: jonline.SweepResult) -> np.ndarray:
-    """Returns the mean loss over all rounds, (points, seeds)."""
-    return result.mean_curve("loss")[..., -1]
 
 
 def chosen(result: jonline.SweepResult) -> np.ndarray:
     """Returns the numbers of the points with the lowest mean loss over all rounds and seeds."""
-    means = final_loss(result).mean(axis=1)
+    means = protocol.final(result).mean(axis=1)
     return np.flatnonzero(means == means[result.best("loss")])
 
 
-def row(source: _protocol.Source, result: jonline.SweepResult) -> dict:
+def row(source: protocol.Source, result: jonline.SweepResult) -> dict:
     """Returns a row of Table 1: our choice, the paper's, and what lies between them."""
-    task, loss = source.task, final_loss(result)
+    task, loss = source.task, protocol.final(result)
     best = chosen(result)
-    ours = _common.mean_interval(loss[best[0]])
+    ours = mean_interval(loss[best[0]])
     theirs = np.isclose(result.grid["reg"], task.reg) & np.isclose(
         result.grid["explore"], task.explore
     )
@@ -105,37 +92,23 @@ def row(source: _protocol.Source, result: jonline.SweepResult) -> dict:
         "clip": task.clip,
         "reg": " ".join(f"{reg:g}" for reg in np.unique(result.grid["reg"][best])),
         "explore": " ".join(f"{one:g}" for one in np.unique(result.grid["explore"][best])),
-        "mean_loss": ours.mean,
-        "low_95": ours.low,
-        "high_95": ours.high,
-        "paper_reg": task.reg,
-        "paper_explore": task.explore,
     }
+    found |= bounds("mean_loss", ours)
+    found |= {"paper_reg": task.reg, "paper_explore": task.explore}
     gap = {"loss_there": "", "difference": "", "difference_low_95": "", "difference_high_95": ""}
     if theirs.any():
         there = loss[np.argmax(theirs)]
-        gap = dict(
-            zip(
-                gap,
-                [there.mean(), *_common.mean_interval(there - loss[best[0]])],
-                strict=True,
-            )
-        )
+        apart = mean_interval(there - loss[best[0]])
+        gap = dict(zip(gap, (there.mean(), *apart), strict=True))
     return found | gap
 
 
 def draw(options: Options, sources: dict, played: dict):
     """Returns the figure: heat maps with our choices starred and the paper's ringed."""
-    columns = min(4, len(played))
-    lines = -(-len(played) // columns)
-    figure, axes = _common.new_figure(
-        nrows=lines, ncols=columns, figsize=(3.6 * columns, 3.6 * lines + 0.5), squeeze=False
-    )
+    figure, axes = protocol.panels(len(played), 3.6, 3.6)
     shape = len(options.reg), len(options.explore)
-    for panel in axes.flat[len(played) :]:
-        panel.set_axis_off()
     for panel, (name, result) in zip(axes.flat, played.items(), strict=False):
-        loss = final_loss(result).mean(axis=1)
+        loss = protocol.final(result).mean(axis=1)
         panel.grid(visible=False)
         image = panel.imshow(loss.reshape(shape), cmap="viridis", aspect="auto")
         middle = (loss.min() + loss.max()) / 2

@@ -10,22 +10,24 @@ Source: arXiv:2512.19550, section 7.5.
 """
 
 import dataclasses
-from functools import partial
 from typing import Literal
 
 import numpy as np
 import xarray as xr
 
 import jonline
-from experiments.ordinal import protocol as _protocol
-from experiments.shared import sweeps as _common
-from jonline import metrics
+from experiments.ordinal import protocol
+from experiments.shared.figures import COLOURS, new_figure, plot_curve
+from experiments.shared.options import SharedOptions
+from experiments.shared.outputs import write
+from experiments.shared.records import bounds, joint_records, mean_interval
+from experiments.shared.sweeps import play_all
 
 UNTRUNCATED = "inf"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(_common.Options):
+class Options(SharedOptions):
     """Options of the comparison."""
 
     rounds: int = 100_000
@@ -36,7 +38,7 @@ class Options(_common.Options):
     """Rounds whose terms are kept, each >= 1."""
     datasets: tuple[Literal["abalone", "synthetic"], ...] = ("abalone", "synthetic")
     """Data sets to play."""
-    scaling: _protocol.Scaling = "default"
+    scaling: protocol.Scaling = "default"
     """Scaling of Abalone's features. `unit`: standardised, then rows of norm 1."""
 
 
@@ -45,67 +47,52 @@ def main(options: Options) -> None:
     options = options.capped()
     if options.smoke:
         options = dataclasses.replace(options, budgets=options.budgets[:1])
-    sources = {name: _protocol.load(options, name, options.scaling) for name in options.datasets}
+    sources = {name: protocol.load(options, name, options.scaling) for name in options.datasets}
     budgets = {str(budget): budget for budget in options.budgets} | {UNTRUNCATED: None}
-    results = _protocol.play_all(
+    results = play_all(
         {
-            (name, label): _protocol.sweep(
-                options,
-                partial(_protocol.make_dford, task=source.task, budget=budget),
-                metrics.ordinal,
-                source.task.point,
-                source.table,
-            )
+            (name, label): protocol.play(options, source, protocol.make_dford, budget=budget)
             for name, source in sources.items()
             for label, budget in budgets.items()
         }
     )
-    _common.write(
+    write(
         options,
         table=table(sources, results),
         figure=draw(options, sources, results),
         records=records(results),
-        checksums={source.title: source.content for source in sources.values()},
+        checksums=protocol.checksums(sources),
     )
 
 
 def records(results: dict[tuple[str, str], jonline.SweepResult]) -> xr.Dataset:
     """Returns the records with the coordinate `budget`, infinite for untruncated runs."""
-    joint = _protocol.records(results)
-    budgets = joint["learner"].values.astype(float)
-    return joint.drop_vars("learner").assign_coords(budget=("point", budgets))
+    joint = joint_records(results, ("dataset", "budget"))
+    return joint.assign_coords(budget=("point", joint["budget"].values.astype(float)))
 
 
 def table(sources: dict, results: dict[tuple[str, str], jonline.SweepResult]) -> list[dict]:
     """Returns a row for each data set and budget: mean loss over all rounds, with its interval."""
     rows = []
     for (name, label), result in results.items():
-        loss = _common.mean_interval(result.mean_curve("loss")[0, :, -1])
-        late = _common.mean_interval(result.records["loss"][0, :, -1] / result.record_every)
-        rows.append(
-            {
-                "dataset": sources[name].title,
-                "budget": label,
-                "mean_loss": loss.mean,
-                "low_95": loss.low,
-                "high_95": loss.high,
-                "last_window": late.mean,
-            }
-        )
+        loss = mean_interval(protocol.final(result)[0])
+        late = mean_interval(result.records["loss"][0, :, -1] / result.record_every)
+        row = {"dataset": sources[name].title, "budget": label}
+        rows.append(row | bounds("mean_loss", loss) | {"last_window": late.mean})
     return rows
 
 
 def draw(options: Options, sources: dict, results: dict):
     """Returns the figure: curves over the rounds, and their ends over the budget."""
     num = len(sources)
-    figure, axes = _common.new_figure(nrows=2, ncols=num, figsize=(5.5 * num, 7.5), squeeze=False)
+    figure, axes = new_figure(nrows=2, ncols=num, figsize=(5.5 * num, 7.5), squeeze=False)
     rounds = options.record_every * np.arange(1, options.windows + 1)
-    colours = dict(zip(map(str, options.budgets), _common.COLOURS * 9, strict=False))
+    colours = dict(zip(map(str, options.budgets), COLOURS * 9, strict=False))
     for column, (name, source) in zip(axes.T, sources.items(), strict=True):
         curves, ends = column
         for label in [*colours, UNTRUNCATED]:
             loss = results[name, label].mean_curve("loss")[0]
-            end = _common.mean_interval(loss[:, -1])
+            end = mean_interval(loss[:, -1])
             if label == UNTRUNCATED:
                 style = {"colour": "0.3", "linestyle": "--", "label": "untruncated"}
                 ends.axhline(end.mean, color="0.3", linestyle="--", label="untruncated")
@@ -114,7 +101,7 @@ def draw(options: Options, sources: dict, results: dict):
                 style = {"colour": colours[label], "label": f"budget {label}"}
                 half = end.high - end.mean
                 ends.errorbar(int(label), end.mean, half, fmt="o", color=colours[label])
-            _common.plot_curve(curves, rounds, loss, **style)
+            plot_curve(curves, rounds, loss, **style)
         curves.set(title=source.title, xscale="log", xlabel="round")
         ends.set(xlabel="budget: rounds whose terms are kept", xscale="log")
         curves.set_ylabel("mean absolute error so far")

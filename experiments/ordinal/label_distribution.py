@@ -12,12 +12,14 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from experiments.shared import sweeps as _common
+from experiments.shared.figures import COLOURS, new_figure
+from experiments.shared.options import SharedOptions, at_least, within
+from experiments.shared.outputs import write
 from jonline import ordinal
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(_common.Options):
+class Options(SharedOptions):
     """Options of the figure."""
 
     data: Path | None = None
@@ -31,25 +33,17 @@ class Options(_common.Options):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.num_classes < 2:
-            raise ValueError(f"--num-classes must be >= 2, got {self.num_classes}")
-        if not 0 <= self.explore <= 1:
-            raise ValueError(f"--explore must be in [0, 1], got {self.explore}")
-        for greedy in self.greedy:
-            if not 1 <= greedy <= self.num_classes:
-                raise ValueError(f"--greedy must be in 1…{self.num_classes}, got {greedy}")
+        self.check(at_least(2), "num_classes")
+        self.check(within("[0, 1]", lambda explore: 0 <= explore <= 1), "explore")
+        self.check(within(f"1…{self.num_classes}", lambda k: 1 <= k <= self.num_classes), "greedy")
 
 
 def main(options: Options) -> None:
     """Writes the probabilities and their bars."""
     labels = np.arange(1, options.num_classes + 1)
-    probs = np.stack(
-        [
-            np.asarray(ordinal.label_distribution(greedy, options.num_classes, options.explore))
-            for greedy in options.greedy
-        ]
-    )
-    _common.write(
+    setting = options.num_classes, options.explore
+    probs = np.stack([ordinal.label_distribution(greedy, *setting) for greedy in options.greedy])
+    write(
         options,
         table=[
             {"greedy": greedy, **{f"P({i})": float(p) for i, p in zip(labels, row, strict=True)}}
@@ -66,9 +60,9 @@ def main(options: Options) -> None:
 def draw(options: Options, labels: np.ndarray, probs: np.ndarray):
     """Returns the figure: a panel of bars for each greedy label."""
     num = len(options.greedy)
-    figure, axes = _common.new_figure(ncols=num, figsize=(4 * num, 3.4), sharey=True, squeeze=False)
+    figure, axes = new_figure(ncols=num, figsize=(4 * num, 3.4), sharey=True, squeeze=False)
     for panel, greedy, row in zip(axes[0], options.greedy, probs, strict=True):
-        colours = [_common.COLOURS[int(label == greedy)] for label in labels]
+        colours = [COLOURS[int(label == greedy)] for label in labels]
         bars = panel.bar(labels, row, color=colours)
         panel.bar_label(bars, [f"{p:.3f}" for p in row], padding=2, fontsize=8)
         panel.set(title=f"greedy label {greedy}", xlabel="drawn label", xticks=labels)

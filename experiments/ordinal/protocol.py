@@ -3,19 +3,20 @@
 Source: arXiv:2512.19550, section 7 and table 1.
 """
 
-import queue
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
-import jax
 import numpy as np
 import xarray as xr
 
 import jonline
-from experiments.shared import sweeps as _common
+from experiments.shared.figures import new_figure
+from experiments.shared.options import SharedOptions
+from experiments.shared.records import select as records_of
+from experiments.shared.sweeps import on_device
 from jonline import data as datasets
-from jonline import hypotheses, oracles, ordinal, streams
+from jonline import hypotheses, metrics, oracles, ordinal, streams
 
 Scaling = Literal["default", "unscaled", "standardise", "min_max", "unit"]
 Learner = Literal["DFORD", "DFORD, printed clip", "PRank", "PRIL"]
@@ -113,7 +114,7 @@ class Source(NamedTuple):
 STAND_INS = ("movielens", "mslr_sample", "made up")
 
 
-def load(options: _common.Options, name: str, scaling: str = "default") -> Source:
+def load(options: SharedOptions, name: str, scaling: str = "default") -> Source:
     """Returns the examples of a task; a smoke run without `--data` makes up a table.
 
     The synthetic ones are drawn afresh, and never scaled. Telemonitoring keeps `motor_UPDRS`, which
@@ -128,6 +129,18 @@ def load(options: _common.Options, name: str, scaling: str = "default") -> Sourc
     get = datasets.telemonitoring if name == "telemonitoring" else datasets.load
     kwargs: dict[str, Any] = {"keep_motor": True} if name == "telemonitoring" else {"name": name}
     return Source(name, get(directory=options.data, scale=SCALINGS[scaling], **kwargs), scaling)
+
+
+def load_all(
+    options: SharedOptions, names: Sequence[str], scaling: str = "default"
+) -> dict[str, Source]:
+    """Returns the examples of tasks by name; a smoke run has the first alone."""
+    return {name: load(options, name, scaling) for name in names[: 1 if options.smoke else None]}
+
+
+def checksums(sources: dict[str, Source]) -> dict[str, str]:
+    """Returns what identifies the examples, by the paper's name of the data."""
+    return {source.title: source.content for source in sources.values()}
 
 
 def made_up() -> datasets.Dataset:
@@ -152,7 +165,7 @@ def space(task: Task, table, budget: int | None = None) -> tuple[hypotheses.Hypo
 def make_dford(
     point, table, *, task: Task, budget=None, clip_rule=ordinal.bound_norm, init="zeros"
 ):
-    """Returns DFORD, which hears whether the true label is above the drawn one."""
+    """Returns DFORD, which observes whether the true label is above the drawn one."""
     hypothesis, num_classes = space(task, table, budget)
     learner = ordinal.dford(
         hypothesis,
@@ -172,14 +185,14 @@ def make_printed(point, table, *, task: Task):
 
 
 def make_prank(point, table, *, task: Task):
-    """Returns regularised PRank (appendix B.1), which hears the true label."""
+    """Returns regularised PRank (appendix B.1), which observes the true label."""
     hypothesis, num_classes = space(task, table)
     learner = ordinal.prank(hypothesis, num_classes, reg=point["reg"])
     return learner, jonline.Environment(stream(table), oracles.label())
 
 
 def make_pril(point, table, *, task: Task):
-    """Returns PRIL, which hears an interval of one or two neighbours of the true label."""
+    """Returns PRIL, which observes an interval of one or two neighbours of the true label."""
     del point
     hypothesis, num_classes = space(task, table)
     learner = ordinal.pril(hypothesis, num_classes)
@@ -199,67 +212,34 @@ def stream(table) -> jonline.Stream:
     return datasets.crammer_singer() if table is None else streams.resample(table)
 
 
-def sweep(
-    options: _common.Options, make: Callable, measure: Callable, grid: dict[str, Any], table
-) -> Callable[[Any], jonline.SweepResult]:
-    """Returns a function that plays the sweep on one device, for `play_all`."""
+def play(options: SharedOptions, source: Source, make: Callable, grid: Any = None, **more: Any):
+    """Returns a function that plays `make(point, table, task=…)` on one device, for `play_all`.
 
-    def play(device):
-        return jonline.sweep(
-            make,
-            measure,
-            jonline.product_grid(**grid),
-            data=table,
-            num_rounds=options.rounds,
-            num_seeds=options.seeds,
-            key=jax.random.key(options.key),
-            record_every=options.record_every,
-            devices=[device],
-            progress=True,
-        )
-
-    return play
-
-
-def play_all(sweeps: Mapping[Any, Callable]) -> dict[Any, jonline.SweepResult]:
-    """Returns the results of many sweeps; each device takes the next one when it is free.
-
-    For sweeps of few lanes, which would not fill the devices one after another. Several processes
-    must play the same sweeps in the same order, so there it is one after another on one device.
+    Args:
+      make: of a learner, as those of `LEARNERS`.
+      grid: points; the task's own if not given.
+      more: `measure`, if not the metrics of ordinal regression; else what `make` is told.
     """
-    devices: queue.SimpleQueue = queue.SimpleQueue()
-    used = jax.local_devices() if jax.process_count() == 1 else jax.local_devices()[:1]
-    for device in used:
-        devices.put(device)
-
-    def play(one):
-        device = devices.get()
-        try:
-            return one(device)
-        finally:
-            devices.put(device)
-
-    pool = ThreadPoolExecutor(len(used))
-    try:
-        return dict(zip(sweeps, pool.map(play, sweeps.values()), strict=True))
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+    measure = more.pop("measure", metrics.ordinal)
+    points = jonline.product_grid(**source.task.point) if grid is None else grid
+    of_task = partial(make, task=source.task, **more)
+    return on_device(options, of_task, measure, points, source.table)
 
 
-def records(results: Mapping[tuple[str, str], jonline.SweepResult]) -> xr.Dataset:
-    """Returns the records by (data set, learner), with these as coordinates along `point`."""
-    joint = _common.records({f"{name}/{learner}": r for (name, learner), r in results.items()})
-    pairs = [str(both).split("/") for both in joint["learner"].values]
-    named = {
-        axis: ("point", np.asarray(values, dtype=object))
-        for axis, values in zip(("dataset", "learner"), zip(*pairs, strict=True), strict=True)
-    }
-    return joint.assign_coords(named)
+def final(result: jonline.SweepResult, variable: str = "loss") -> np.ndarray:
+    """Returns a metric's mean over all rounds, (points, seeds)."""
+    return result.mean_curve(variable)[..., -1]
 
 
-def mean_curve(records: xr.Dataset, variable: str) -> np.ndarray:
-    """Returns the running average over all rounds so far, (..., windows) float64."""
-    return records[variable].values.cumsum(axis=-1, dtype=np.float64) / records["round"].values
+def panels(num: int, width: float = 3.8, height: float = 3.2):
+    """Returns a figure and its panels, four in a line."""
+    columns = min(4, num)
+    lines = -(-num // columns)
+    size = (width * columns, height * lines + 0.5)
+    figure, axes = new_figure(nrows=lines, ncols=columns, figsize=size, squeeze=False)
+    for panel in axes.flat[num:]:
+        panel.set_axis_off()
+    return figure, axes
 
 
 def select(records: xr.Dataset, name: str, learner: str) -> xr.Dataset:
@@ -268,7 +248,7 @@ def select(records: xr.Dataset, name: str, learner: str) -> xr.Dataset:
     Raises:
       KeyError: if there is none.
     """
-    points = np.flatnonzero((records["dataset"] == name) & (records["learner"] == learner))
-    if not len(points):
+    found = records_of(records, dataset=name, learner=learner)
+    if not found.sizes["point"]:
         raise KeyError(f"no records of {learner} on {name}")
-    return records.isel(point=points[0])
+    return found.isel(point=0)

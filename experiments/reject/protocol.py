@@ -3,20 +3,20 @@
 Source: arXiv:1906.06166, section 4. Symbols: d `cost`, eta `step_size`, gamma `slope`, T rounds.
 """
 
+import dataclasses
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
-import jax
 import numpy as np
 import optax
 import xarray as xr
 
 import jonline
-from experiments.ordinal import protocol as _protocol
-from experiments.shared import sweeps as _common
+from experiments.shared.options import SharedOptions, at_least, within
+from experiments.shared.records import bounds, joint_records, mean_curve, mean_interval, plain
+from experiments.shared.sweeps import on_device, play_all
+from jonline import checks, hypotheses, oracles, reject, streams
 from jonline import data as datasets
-from jonline import hypotheses, oracles, reject, streams
 
 Name = Literal["phishing", "svmguide1", "mnist_4_9", "gisette"]
 Scaling = Literal["default", "unscaled", "standardise", "min_max", "unit_rows", "unit_indicators"]
@@ -33,6 +33,38 @@ COSTS = (0.1, 0.25, 0.4)
 STEP_SIZES = (0.01, 0.05, 0.1, 0.5)
 SLOPES = (0.5, 1.0, 2.0, 4.0)
 LARGE = 2048  # features from which a run of 16 lanes fills a core's cache
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TunedOptions(SharedOptions):
+    """Options of comparisons of learners whose step sizes and slopes are chosen."""
+
+    learners: tuple[Learner, ...] = LEARNERS
+    """Learners to play."""
+    step_size: tuple[float, ...] = STEP_SIZES
+    """eta_0 to choose from, each > 0."""
+    slope: tuple[float, ...] = SLOPES
+    """Slopes of the sigmoid to choose from, each > 0."""
+    tuning_seeds: int = 20
+    """Seeds of the choice, others than those of the result."""
+    slack: float = 0.001
+    """How far above the least risk a point may be to be chosen for asking less, >= 0."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.check(checks.positive, "step_size", "slope")
+        self.check(at_least(1), "tuning_seeds")
+        self.check(checks.non_negative, "slack")
+
+    def grid(self, name: str, **axes: Any) -> dict[str, np.ndarray]:
+        """Returns all points to try, without the slope for DRAL, which has none."""
+        axes |= {"step_size": self.step_size, "slope": self.slope}
+        if name in (DRAL, EXACT):
+            del axes["slope"]
+        return jonline.product_grid(**axes)
+
+
+is_cost = within("(0, 0.5)", lambda cost: 0 < cost < 0.5)
 
 
 class Source(NamedTuple):
@@ -52,7 +84,7 @@ class Source(NamedTuple):
         return TITLES.get(self.table.name, self.table.name)
 
 
-def load(options: _common.Options, name: str, scaling: str = "default") -> Source:
+def load(options: SharedOptions, name: str, scaling: str = "default") -> Source:
     """Returns the examples of a data set; a smoke run without `--data` makes up a table.
 
     The default scaling is the catalog's, and `standardise` for Guide, whose features are of very
@@ -123,75 +155,37 @@ def measure(example, prediction, feedback, state):
     return {name: counts[name] for name in ("asked", "misclassified", "rejected")}
 
 
-def grid(name: str, **axes: Any) -> dict[str, np.ndarray]:
-    """Returns all combinations of the axes, without the slope for DRAL, which has none."""
-    if name in (DRAL, EXACT):
-        axes.pop("slope", None)
-    return jonline.product_grid(**axes)
-
-
-def sweep(
-    options: _common.Options,
-    make: Callable,
-    points: Mapping[str, np.ndarray],
-    table: datasets.Dataset,
-    *,
-    seeds: int,
-    apart: int = 0,
+def play(
+    options: SharedOptions, make: Callable, grid: Mapping[str, Any], table: Any, **more: Any
 ) -> Callable[[Any], jonline.SweepResult]:
-    """Returns a function that plays the points on one device, for `_protocol.play_all`.
-
-    `apart` numbers independent sets of seeds.
-    """
-
-    def play(device):
-        key = jax.random.key(options.key)
-        return jonline.sweep(
-            make,
-            measure,
-            dict(points),
-            data=table,
-            num_rounds=options.rounds,
-            num_seeds=seeds,
-            key=jax.random.fold_in(key, apart) if apart else key,
-            record_every=options.record_every,
-            block=16 if table.x.shape[1] >= LARGE else None,
-            devices=[device],
-            progress=True,
-        )
-
-    return play
+    """Returns a function that plays a sweep on one device, for `play_all`; more as `on_device`."""
+    block = 16 if table.x.shape[1] >= LARGE else None
+    return on_device(options, make, measure, grid, table, block=block, **more)
 
 
 def tuned(
-    options: _common.Options,
+    options: TunedOptions,
     makes: Mapping[Any, Callable],
     points: Mapping[Any, Mapping[str, np.ndarray]],
     tables: Mapping[Any, datasets.Dataset],
     *,
-    seeds: int,
-    slack: float,
     by: tuple[str, ...] = ("cost",),
 ) -> tuple[dict[Any, jonline.SweepResult], dict[Any, jonline.SweepResult]]:
     """Returns what each maker played at its best points, and the sweep that chose them.
 
     Args:
       makes, points, tables: by one key each; a point has `cost` and all axes of the grid.
-      seeds: seeds of the choice, others than those of the result.
-      slack: see `choose`.
       by: axes of the grid whose every value has its own best point.
     """
-    first = {
-        key: sweep(options, makes[key], points[key], tables[key], seeds=seeds, apart=1)
-        for key in makes
-    }
-    tried = _protocol.play_all(first)
+    apart = {"seeds": min(options.tuning_seeds, options.seeds), "apart": 1}
+    first = {key: play(options, makes[key], points[key], tables[key], **apart) for key in makes}
+    tried = play_all(first)
     second = {}
     for key, result in tried.items():
-        best = choose(result, slack, by)
+        best = choose(result, options.slack, by)
         chosen = {axis: values[best] for axis, values in result.grid.items()}
-        second[key] = sweep(options, makes[key], chosen, tables[key], seeds=options.seeds)
-    return _protocol.play_all(second), tried
+        second[key] = play(options, makes[key], chosen, tables[key])
+    return play_all(second), tried
 
 
 def choose(result: jonline.SweepResult, slack: float, by: tuple[str, ...] = ("cost",)):
@@ -220,7 +214,7 @@ def mean(result: jonline.SweepResult, of: str) -> np.ndarray:
 
 def records(results: Mapping[tuple[str, str], jonline.SweepResult]) -> xr.Dataset:
     """Returns the records by (data set, learner), with the last widths."""
-    joint = _protocol.records(results)
+    joint = joint_records(results, ("dataset", "learner"))
     widths = [np.asarray(result.states.width) for result in results.values()]
     joint["width"] = (("point", "seed"), np.concatenate(widths))
     return joint
@@ -234,16 +228,12 @@ def curve(joint: xr.Dataset, of: str) -> np.ndarray:
     if of == "risk":
         cost = np.round(joint["cost"].values.astype(np.float64), 6)[..., None, None]
         return curve(joint, "misclassified") + cost * curve(joint, "rejected")
-    return _protocol.mean_curve(joint, of)
+    return mean_curve(joint, of)
 
 
-def select(joint: xr.Dataset, **which: Any) -> xr.Dataset:
-    """Returns the points whose coordinates have the given values."""
-    keep = np.ones(joint.sizes["point"], bool)
-    for name, value in which.items():
-        found = joint[name].values
-        keep &= np.isclose(found, value) if isinstance(value, float) else found == value
-    return joint.isel(point=np.flatnonzero(keep))
+def table(joint: xr.Dataset, names: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Returns a row for each point."""
+    return [row(joint, i, names) for i in range(joint.sizes["point"])]
 
 
 def row(joint: xr.Dataset, i: int, names: tuple[str, ...]) -> dict[str, Any]:
@@ -252,26 +242,9 @@ def row(joint: xr.Dataset, i: int, names: tuple[str, ...]) -> dict[str, Any]:
     `error` is the share of wrong labels among those predicted by all seeds together.
     """
     one = joint.isel(point=[i])
-    risk = _common.mean_interval(curve(one, "risk")[0, :, -1])
+    risk = mean_interval(curve(one, "risk")[0, :, -1])
     means = {of: curve(one, of)[0, :, -1].mean() for of in ("asked", "misclassified", "rejected")}
     accepted = 1 - means["rejected"]
-    coordinates = {name: _shorter(one[name].values[0]) for name in names}
-    bounds = {"risk": risk.mean, "low_95": risk.low, "high_95": risk.high}
+    coordinates = {name: plain(one[name].values[0]) for name in names}
     error = means["misclassified"] / accepted if accepted > 0 else np.nan
-    return coordinates | bounds | means | {"error": error}
-
-
-def _shorter(value: Any) -> Any:
-    """Returns a number without the digits that float32 cannot know, other values as they are."""
-    return float(f"{value:.6g}") if isinstance(value, np.floating) else value
-
-
-def makers(
-    options: _common.Options, sources: Mapping[str, Source], learners: tuple[str, ...]
-) -> dict[tuple[str, str], Callable]:
-    """Returns a maker of linear models for each data set and learner."""
-    return {
-        (name, one): partial(make, name=one, num_rounds=options.rounds)
-        for name in sources
-        for one in learners
-    }
+    return coordinates | bounds("risk", risk) | means | {"error": error}

@@ -26,11 +26,13 @@ from functools import partial
 
 import xarray as xr
 
-from experiments.reject import protocol as _reject
-from experiments.shared import sweeps as _common
-from jonline import checks
+from experiments.reject import protocol
+from experiments.shared.figures import COLOURS, new_figure
+from experiments.shared.outputs import save, save_figure, write, write_csv
+from experiments.shared.records import select
 
-STYLES = dict(zip(_reject.LEARNERS, (("-", 0), ("--", 0), ("-", 1), ("-", 2)), strict=True))
+STYLES = dict(zip(protocol.LEARNERS, (("-", 0), ("--", 0), ("-", 1), ("-", 2)), strict=True))
+NAMES = ("dataset", "learner", "cost", "step_size", "slope")
 PANELS = (  # the columns of the paper's figures
     ("labels", "average risk", "labels asked for"),
     ("risk", "average risk", "round"),
@@ -41,104 +43,81 @@ PANELS = (  # the columns of the paper's figures
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(_common.Options):
+class Options(protocol.TunedOptions):
     """Options of the comparison."""
 
     seeds: int = 100
     """Independent runs of every point, >= 1."""
     windows: int = 100
     """Points of every curve: sums are kept over this many equal parts of a run."""
-    datasets: tuple[_reject.Name, ...] = ("phishing", "svmguide1", "mnist_4_9")
+    datasets: tuple[protocol.Name, ...] = ("phishing", "svmguide1", "mnist_4_9")
     """Data sets to play. `mnist_4_9` stands in for `gisette`, which is downloaded."""
-    learners: tuple[_reject.Learner, ...] = _reject.LEARNERS
-    """Learners to play."""
-    cost: tuple[float, ...] = _reject.COSTS
+    cost: tuple[float, ...] = protocol.COSTS
     """d, cost of a rejection, each in (0, 0.5)."""
-    step_size: tuple[float, ...] = _reject.STEP_SIZES
-    """eta_0 to choose from, each > 0."""
-    slope: tuple[float, ...] = _reject.SLOPES
-    """Slopes of the sigmoid to choose from, each > 0."""
-    tuning_seeds: int = 20
-    """Seeds of the choice, others than those of the result."""
-    slack: float = 0.001
-    """How far above the least risk a point may be to be chosen for asking less, >= 0."""
-    scaling: _reject.Scaling = "default"
+    scaling: protocol.Scaling = "default"
     """Scaling of the features; `unit_indicators` makes LIBSVM's form of Phishing."""
 
     def __post_init__(self):
         super().__post_init__()
-        for cost in self.cost:
-            checks.require(0 < cost < 0.5, "--cost", "be in (0, 0.5)", cost)
-        for name in ("step_size", "slope"):
-            for value in getattr(self, name):
-                checks.positive(f"--{name.replace('_', '-')}", value)
-        checks.require(self.tuning_seeds >= 1, "--tuning-seeds", "be >= 1", self.tuning_seeds)
-        checks.non_negative("--slack", self.slack)
+        self.check(protocol.is_cost, "cost")
 
 
 def main(options: Options) -> None:
     """Chooses the points, plays them; writes records, tables and figures."""
     options = options.capped()
     names = options.datasets[:1] if options.smoke else options.datasets
-    tuning_seeds = min(options.tuning_seeds, options.seeds)
-    sources = {name: _reject.load(options, name, options.scaling) for name in names}
-    makes = _reject.makers(options, sources, options.learners)
-    axes = {"cost": options.cost, "step_size": options.step_size, "slope": options.slope}
-    played, tried = _reject.tuned(
+    sources = {name: protocol.load(options, name, options.scaling) for name in names}
+    makes = {
+        (name, learner): partial(protocol.make, name=learner, num_rounds=options.rounds)
+        for name in names
+        for learner in options.learners
+    }
+    played, tried = protocol.tuned(
         options,
         makes,
-        {key: _reject.grid(key[1], **axes) for key in makes},
+        {key: options.grid(key[1], cost=options.cost) for key in makes},
         {key: sources[key[0]].table for key in makes},
-        seeds=tuning_seeds,
-        slack=options.slack,
     )
-    joint = _reject.records(played)
+    joint = protocol.records(played)
     joint = joint.assign_coords(
         title=("point", [sources[name].title for name in joint["dataset"].values]),
         scaling=("point", [sources[name].scaling for name in joint["dataset"].values]),
     )
-    folder = _common.write(
+    folder = write(
         options,
         table=table(joint),
         figure=draw(options, joint, names[0]),
         records=joint,
         checksums={source.title: source.table.provenance.sha256 for source in sources.values()},
     )
-    _common.save(folder / "tuning.csv", partial(_common.write_csv, tuning(tried)))
+    tuning = protocol.table(protocol.records(tried), NAMES)
+    save(folder / "tuning.csv", partial(write_csv, tuning))
     for name in names[1:]:
-        figure = draw(options, joint, name)
-        _common.save_figure(folder / f"{name}.png", figure)
+        save_figure(folder / f"{name}.png", draw(options, joint, name))
 
 
 def table(joint: xr.Dataset) -> list[dict]:
     """Returns a row for each data set, cost and learner."""
-    names = ("dataset", "learner", "cost", "step_size", "slope")
-    rows = []
-    for i in range(joint.sizes["point"]):
-        width = joint["width"].values[i]
-        rows.append(_reject.row(joint, i, names) | {"last_width": float(width.mean())})
+    widths = joint["width"].values
+    rows = [
+        row | {"last_width": float(width.mean())}
+        for row, width in zip(protocol.table(joint, NAMES), widths, strict=True)
+    ]
     return sorted(rows, key=lambda row: (row["dataset"], row["cost"]))
-
-
-def tuning(tried: dict) -> list[dict]:
-    """Returns a row for each point that was tried."""
-    joint = _reject.records(tried)
-    names = ("dataset", "learner", "cost", "step_size", "slope")
-    return [_reject.row(joint, i, names) for i in range(joint.sizes["point"])]
 
 
 def draw(options: Options, joint: xr.Dataset, name: str):
     """Returns the figure of a data set: five panels for each cost, mean ± standard deviation."""
-    figure, axes = _common.new_figure(
+    figure, axes = new_figure(
         nrows=len(options.cost),
         ncols=len(PANELS),
         figsize=(3.1 * len(PANELS), 2.5 * len(options.cost) + 0.8),
         squeeze=False,
     )
-    mine = _reject.select(joint, dataset=name)
+    mine = select(joint, dataset=name)
     for line, cost in zip(axes, options.cost, strict=True):
         for learner in options.learners:
-            run = _reject.select(mine, learner=learner, cost=float(cost))
+            run = select(mine, learner=learner, cost=float(cost))
             for panel, (what, _, _) in zip(line, PANELS, strict=True):
                 plot(panel, run, what, learner)
         for panel, (what, label, along) in zip(line, PANELS, strict=True):
@@ -151,8 +130,8 @@ def draw(options: Options, joint: xr.Dataset, name: str):
             else:
                 panel.set_ylim(bottom=0)
             panel.tick_params(labelsize=8)
-            panel.xaxis.label.set_size(8)
-            panel.yaxis.label.set_size(8)
+            for axis in (panel.xaxis, panel.yaxis):
+                axis.label.set_size(8)
     title = f"{mine['title'].values[0]}: {options.seeds} seeds, mean ± standard deviation"
     figure.suptitle(title)
     handles, labels = axes[0, 1].get_legend_handles_labels()
@@ -163,12 +142,12 @@ def draw(options: Options, joint: xr.Dataset, name: str):
 def plot(panel, run: xr.Dataset, what: str, learner: str) -> None:
     """Draws one learner's running average, with its standard deviation over seeds."""
     line, colour = STYLES[learner]
-    values = _reject.curve(run, "risk" if what == "labels" else what)[0]
+    values = protocol.curve(run, "risk" if what == "labels" else what)[0]
     rounds = run["round"].values
-    asked = _reject.curve(run, "asked")[0] * rounds
+    asked = protocol.curve(run, "asked")[0] * rounds
     x = asked.mean(axis=0) if what == "labels" else rounds
     centre, spread = values.mean(axis=0), values.std(axis=0)
-    style = {"color": _common.COLOURS[colour], "linestyle": line, "label": learner}
+    style = {"color": COLOURS[colour], "linestyle": line, "label": learner}
     panel.plot(x, centre, linewidth=1.2, **style)
     panel.fill_between(
         x, centre - spread, centre + spread, color=style["color"], alpha=0.15, linewidth=0

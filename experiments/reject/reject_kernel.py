@@ -25,9 +25,11 @@ from typing import Literal
 import numpy as np
 import xarray as xr
 
-from experiments.ordinal import protocol as _protocol
-from experiments.reject import protocol as _reject
-from experiments.shared import sweeps as _common
+from experiments.reject import protocol
+from experiments.shared.figures import COLOURS, new_figure, plot_curve
+from experiments.shared.options import at_least
+from experiments.shared.outputs import write
+from experiments.shared.records import joint_records, select
 from jonline import checks, data, hypotheses, kernels
 
 Name = Literal["rings", "svmguide1"]
@@ -36,13 +38,11 @@ LINEAR = 0  # in place of a budget
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(_common.Options):
+class Options(protocol.TunedOptions):
     """Options of the comparison."""
 
     datasets: tuple[Name, ...] = ("rings", "svmguide1")
     """Data sets to play."""
-    learners: tuple[_reject.Learner, ...] = _reject.LEARNERS
-    """Learners to play."""
     budget: tuple[int, ...] = (100, 300, 1000)
     """Numbers of terms held, each >= 1."""
     width: float = 1.0
@@ -55,20 +55,12 @@ class Options(_common.Options):
     """Slopes of the sigmoid to choose from, each > 0."""
     tuning_seeds: int = 2
     """Seeds of the choice, others than those of the result."""
-    slack: float = 0.001
-    """How far above the least risk a point may be to be chosen for asking less, >= 0."""
 
     def __post_init__(self):
         super().__post_init__()
-        for budget in self.budget:
-            checks.at_least("--budget", budget, 1)
-        checks.positive("--width", self.width)
-        checks.require(0 < self.cost < 0.5, "--cost", "be in (0, 0.5)", self.cost)
-        for name in ("step_size", "slope"):
-            for value in getattr(self, name):
-                checks.positive(f"--{name.replace('_', '-')}", value)
-        checks.require(self.tuning_seeds >= 1, "--tuning-seeds", "be >= 1", self.tuning_seeds)
-        checks.non_negative("--slack", self.slack)
+        self.check(at_least(1), "budget")
+        self.check(checks.positive, "width")
+        self.check(protocol.is_cost, "cost")
 
 
 def main(options: Options) -> None:
@@ -77,37 +69,28 @@ def main(options: Options) -> None:
     real = not options.smoke or options.data is not None
     names = [name for name in options.datasets if name == "rings" or real]
     tables = {
-        name: rings(options) if name == "rings" else _reject.load(options, name).table
+        name: rings(options) if name == "rings" else protocol.load(options, name).table
         for name in names
     }
     makes, points = {}, {}
     for name in names:
         for learner in options.learners:
             for budget in (LINEAR, *options.budget):
-                key = (name, learner, str(budget))
+                key = (name, learner, budget)
                 makes[key] = partial(
-                    _reject.make,
+                    protocol.make,
                     name=learner,
                     num_rounds=options.rounds,
                     fall=1.0,
                     space=space(options, tables[name].x.shape[1], budget),
                 )
-                points[key] = _reject.grid(
-                    learner, cost=options.cost, step_size=options.step_size, slope=options.slope
-                )
-    played, _ = _reject.tuned(
-        options,
-        makes,
-        points,
-        {key: tables[key[0]] for key in makes},
-        seeds=min(options.tuning_seeds, options.seeds),
-        slack=options.slack,
-    )
-    joint = records(played)
+                points[key] = options.grid(learner, cost=options.cost)
+    played, _ = protocol.tuned(options, makes, points, {key: tables[key[0]] for key in makes})
+    joint = joint_records(played, ("dataset", "learner", "budget"))
     names_of = ("dataset", "learner", "budget", "step_size", "slope")
-    _common.write(
+    write(
         options,
-        table=[_reject.row(joint, i, names_of) for i in range(joint.sizes["point"])],
+        table=protocol.table(joint, names_of),
         figure=draw(options, joint, names),
         records=joint,
         checksums={one.name: one.provenance.sha256 or "made up" for one in tables.values()},
@@ -132,37 +115,26 @@ def space(options: Options, num_features: int, budget: int) -> hypotheses.Hypoth
     return hypotheses.kernel(k, budget, num_features, keep_norm=False)
 
 
-def records(results: dict) -> xr.Dataset:
-    """Returns the records by (data set, learner, budget), with these as coordinates."""
-    pairs = {(name, f"{learner}|{budget}"): r for (name, learner, budget), r in results.items()}
-    joint = _protocol.records(pairs)
-    both = [str(one).split("|") for one in joint["learner"].values]
-    return joint.assign_coords(
-        learner=("point", np.array([learner for learner, _ in both], dtype=object)),
-        budget=("point", np.array([int(budget) for _, budget in both])),
-    )
-
-
 def draw(options: Options, joint: xr.Dataset, names: list[str]):
     """Returns the figure: risk over the rounds by budget, a column for each learner."""
-    figure, axes = _common.new_figure(
+    figure, axes = new_figure(
         nrows=len(names),
         ncols=len(options.learners),
         figsize=(3.7 * len(options.learners), 3.3 * len(names) + 0.6),
         squeeze=False,
         sharey="row",
     )
-    colours = ("0.3", *_common.COLOURS)
+    colours = ("0.3", *COLOURS)
     for line, name in zip(axes, names, strict=True):
         for panel, learner in zip(line, options.learners, strict=True):
             for colour, budget in zip(colours, (LINEAR, *options.budget), strict=False):
-                run = _reject.select(joint, dataset=name, learner=learner, budget=budget)
-                asked = _reject.curve(run, "asked")[0, :, -1].mean()
+                run = select(joint, dataset=name, learner=learner, budget=budget)
+                asked = protocol.curve(run, "asked")[0, :, -1].mean()
                 label = f"{budget} terms" if budget else "linear"
-                _common.plot_curve(
+                plot_curve(
                     panel,
                     run["round"].values,
-                    _reject.curve(run, "risk")[0],
+                    protocol.curve(run, "risk")[0],
                     colour=colour,
                     label=f"{label}, asked for {asked:.0%}",
                 )

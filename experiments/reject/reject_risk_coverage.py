@@ -19,35 +19,36 @@ from functools import partial
 import numpy as np
 import xarray as xr
 
-import jonline
-from experiments.ordinal import protocol as _protocol
-from experiments.reject import protocol as _reject
+from experiments.reject import protocol
 from experiments.reject.protocol import DRAL, DSAL, DSOL, EXACT
-from experiments.shared import sweeps as _common
-from jonline import checks, reject
+from experiments.shared.figures import COLOURS, new_figure
+from experiments.shared.options import positive_rate
+from experiments.shared.outputs import write
+from experiments.shared.records import joint_records, mean_interval, select
+from experiments.shared.sweeps import play_all
+from jonline import reject
 
 COVERAGE, LABELS = "coverage", "labels"  # the two parts
 OWN, RANDOM, SAME, BUDGET = "own rule", "at random", "at random, own rate", "own rule, budget"
 ALWAYS = "every round"
 STYLES = {DRAL: ("-", 0), EXACT: ("--", 0), DSAL: ("-", 1), DSOL: ("-", 2)}
+NAMES = ("part", "learner", "rule", "cost", "rate", "step_size", "slope")
 RULES = (OWN, SAME, RANDOM, BUDGET, ALWAYS)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(_common.Options):
+class Options(protocol.TunedOptions):
     """Options of the comparison."""
 
     seeds: int = 50
     """Independent runs of every point, >= 1."""
     windows: int = 10
     """Points of every curve: sums are kept over this many equal parts of a run."""
-    dataset: _reject.Name = "phishing"
+    dataset: protocol.Name = "phishing"
     """Data set to play."""
-    scaling: _reject.Scaling = "default"
+    scaling: protocol.Scaling = "default"
     """Scaling of the features."""
-    learners: tuple[_reject.Learner, ...] = _reject.LEARNERS
-    """Learners of the left panel."""
-    askers: tuple[_reject.Learner, ...] = (EXACT, DSAL)
+    askers: tuple[protocol.Learner, ...] = (EXACT, DSAL)
     """Learners whose rules of asking are compared, a panel each."""
     cost: tuple[float, ...] = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45)
     """d of the left panel, each in (0, 0.5)."""
@@ -55,10 +56,6 @@ class Options(_common.Options):
     """d of the other panels, in (0, 0.5)."""
     rate: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
     """Rates of asking at random, and budgets, each in (0, 1]."""
-    step_size: tuple[float, ...] = _reject.STEP_SIZES
-    """eta_0 to choose from, each > 0."""
-    slope: tuple[float, ...] = _reject.SLOPES
-    """Slopes of the sigmoid to choose from, each > 0."""
     tuning_seeds: int = 10
     """Seeds of the choice, others than those of the result."""
     slack: float = 0.0
@@ -66,15 +63,8 @@ class Options(_common.Options):
 
     def __post_init__(self):
         super().__post_init__()
-        for cost in (*self.cost, self.cost_of_labels):
-            checks.require(0 < cost < 0.5, "a cost", "be in (0, 0.5)", cost)
-        for rate in self.rate:
-            checks.require(0 < rate <= 1, "--rate", "be in (0, 1]", rate)
-        for name in ("step_size", "slope"):
-            for value in getattr(self, name):
-                checks.positive(f"--{name.replace('_', '-')}", value)
-        checks.require(self.tuning_seeds >= 1, "--tuning-seeds", "be >= 1", self.tuning_seeds)
-        checks.non_negative("--slack", self.slack)
+        self.check(protocol.is_cost, "cost", "cost_of_labels")
+        self.check(positive_rate, "rate")
 
 
 def asking(learner, point, *, rule: str):
@@ -86,56 +76,44 @@ def asking(learner, point, *, rule: str):
     return reject.at_random(learner, point["rate"]) if rule in (RANDOM, SAME) else learner
 
 
+def make(options: Options, learner: str, rule: str):
+    """Returns the maker of a learner with a rule of asking, for `jonline.sweep`."""
+    rules = partial(asking, rule=rule)
+    return partial(protocol.make, name=learner, num_rounds=options.rounds, asking=rules)
+
+
 def main(options: Options) -> None:
     """Plays both parts; writes records, table and figure."""
     options = options.capped()
-    source = _reject.load(options, options.dataset, options.scaling)
-    pace = {"step_size": options.step_size, "slope": options.slope}
-    tune = partial(
-        _reject.tuned,
-        options,
-        seeds=min(options.tuning_seeds, options.seeds),
-        slack=options.slack,
-    )
-
+    source = protocol.load(options, options.dataset, options.scaling)
     makes, points = {}, {}
     for learner in options.learners:
         key = (COVERAGE, learner, OWN)
-        makes[key] = partial(_reject.make, name=learner, num_rounds=options.rounds)
-        points[key] = _reject.grid(learner, cost=options.cost, **pace)
+        makes[key] = make(options, learner, OWN)
+        points[key] = options.grid(learner, cost=options.cost)
     for learner in options.askers:
         for rule in (OWN, RANDOM, BUDGET, ALWAYS):
             key = (LABELS, learner, rule)
-            makes[key] = partial(
-                _reject.make,
-                name=learner,
-                num_rounds=options.rounds,
-                asking=partial(asking, rule=rule),
-            )
+            makes[key] = make(options, learner, rule)
             rate = options.rate if rule in (RANDOM, BUDGET) else 1.0
-            points[key] = _reject.grid(learner, cost=options.cost_of_labels, rate=rate, **pace)
+            points[key] = options.grid(learner, cost=options.cost_of_labels, rate=rate)
     results = {}
     for part, by in ((COVERAGE, ("cost",)), (LABELS, ("rate",))):
         mine = [key for key in makes if key[0] == part]
-        played, _ = tune(
-            {key: makes[key] for key in mine},
-            {key: points[key] for key in mine},
-            dict.fromkeys(mine, source.table),
-            by=by,
-        )
-        results |= played
+        chosen = [{key: of[key] for key in mine} for of in (makes, points)]
+        results |= protocol.tuned(options, *chosen, dict.fromkeys(mine, source.table), by=by)[0]
     results |= same_rate(options, source, results)
-    joint = records(results)
-    _common.write(
+    joint = joint_records(results, ("part", "learner", "rule"))
+    write(
         options,
-        table=table(joint),
+        table=protocol.table(joint, NAMES),
         figure=draw(options, source, joint),
         records=joint,
         checksums={source.title: source.table.provenance.sha256},
     )
 
 
-def same_rate(options: Options, source: _reject.Source, results: dict) -> dict:
+def same_rate(options: Options, source: protocol.Source, results: dict) -> dict:
     """Returns the learners asked at random as often as they asked by themselves, at their points.
 
     Each seed has the mean rate of all.
@@ -143,51 +121,28 @@ def same_rate(options: Options, source: _reject.Source, results: dict) -> dict:
     sweeps = {}
     for learner in options.askers:
         own = results[LABELS, learner, OWN]
-        rate = _reject.mean(own, "asked").mean(axis=-1)
-        make = partial(
-            _reject.make,
-            name=learner,
-            num_rounds=options.rounds,
-            asking=partial(asking, rule=SAME),
+        rate = protocol.mean(own, "asked").mean(axis=-1)
+        sweeps[LABELS, learner, SAME] = protocol.play(
+            options, make(options, learner, SAME), own.grid | {"rate": rate}, source.table
         )
-        sweeps[LABELS, learner, SAME] = _reject.sweep(
-            options, make, own.grid | {"rate": rate}, source.table, seeds=options.seeds
-        )
-    return _protocol.play_all(sweeps)
+    return play_all(sweeps)
 
 
-def records(results: dict[tuple[str, str, str], jonline.SweepResult]) -> xr.Dataset:
-    """Returns the records by (part, learner, rule), with these as coordinates along `point`."""
-    joint = _common.records({"/".join(key): result for key, result in results.items()})
-    names = [str(name).split("/") for name in joint["learner"].values]
-    parts = {
-        axis: ("point", np.asarray(values, dtype=object))
-        for axis, values in zip(("part", "learner", "rule"), zip(*names, strict=True), strict=True)
-    }
-    return joint.assign_coords(parts)
-
-
-def table(joint: xr.Dataset) -> list[dict]:
-    """Returns a row for each point."""
-    names = ("part", "learner", "rule", "cost", "rate", "step_size", "slope")
-    return [_reject.row(joint, i, names) for i in range(joint.sizes["point"])]
-
-
-def draw(options: Options, source: _reject.Source, joint: xr.Dataset):
+def draw(options: Options, source: protocol.Source, joint: xr.Dataset):
     """Returns the figure: error over coverage on the left, risk over labels on the right."""
-    figure, (left, *right) = _common.new_figure(
+    figure, (left, *right) = new_figure(
         ncols=1 + len(options.askers), figsize=(4.9 * (1 + len(options.askers)), 4.8)
     )
     for learner in options.learners:
         line, colour = STYLES[learner]
-        one = _reject.select(joint, part=COVERAGE, learner=learner).sortby("cost")
-        accepted = 1 - _reject.curve(one, "rejected")[..., -1].mean(axis=-1)
-        wrong = _reject.curve(one, "misclassified")[..., -1].mean(axis=-1)
+        one = select(joint, part=COVERAGE, learner=learner).sortby("cost")
+        accepted = 1 - protocol.curve(one, "rejected")[..., -1].mean(axis=-1)
+        wrong = protocol.curve(one, "misclassified")[..., -1].mean(axis=-1)
         kept = accepted > 0
         left.plot(
             accepted[kept],
             wrong[kept] / accepted[kept],
-            color=_common.COLOURS[colour],
+            color=COLOURS[colour],
             linestyle=line,
             marker="o",
             markersize=3,
@@ -200,10 +155,10 @@ def draw(options: Options, source: _reject.Source, joint: xr.Dataset):
     )
     left.legend(frameon=False, fontsize=8)
     for panel, learner in zip(right, options.askers, strict=True):
-        for rule, marker, colour in zip(RULES, "o^.sD", _common.COLOURS, strict=False):
-            one = _reject.select(joint, part=LABELS, learner=learner, rule=rule)
-            asked = _reject.curve(one, "asked")[..., -1].mean(axis=-1)
-            risk = _common.mean_interval(_reject.curve(one, "risk")[..., -1])
+        for rule, marker, colour in zip(RULES, "o^.sD", COLOURS, strict=False):
+            one = select(joint, part=LABELS, learner=learner, rule=rule)
+            asked = protocol.curve(one, "asked")[..., -1].mean(axis=-1)
+            risk = mean_interval(protocol.curve(one, "risk")[..., -1])
             order = np.argsort(asked)
             panel.errorbar(
                 asked[order],

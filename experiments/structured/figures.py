@@ -5,20 +5,21 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from experiments.shared import sweeps as _common
-from experiments.structured import protocol as _structured
+from experiments.shared.figures import COLOURS
+from experiments.shared.records import select
+from experiments.structured import protocol
 
 STYLES = {  # line and marker of a rule that is shown
-    _structured.THEORY: ("-", "o"),
-    _structured.UNIT_THEORY: ("--", "s"),
-    _structured.BEST: (":", "^"),
+    protocol.THEORY: ("-", "o"),
+    protocol.UNIT_THEORY: ("--", "s"),
+    protocol.BEST: (":", "^"),
 }
 
 
 def colours(learners: Sequence[str]) -> dict[str, str]:
     """Returns a colour for each method, the same in every figure of the paper."""
-    known = dict(zip(_structured.BANDITS, _common.COLOURS, strict=False))
-    known |= {_structured.LABELS: "0.3", _structured.PSEUDO_INVERSE: _common.COLOURS[1]}
+    known = dict(zip(protocol.BANDITS, COLOURS, strict=False))
+    known |= {protocol.LABELS: "0.3", protocol.PSEUDO_INVERSE: COLOURS[1]}
     return {name: known[name] for name in learners}
 
 
@@ -26,10 +27,10 @@ def plot_totals(axes, joint: xr.Dataset, axis: str, learners: Sequence[str]) -> 
     """Draws total target losses with standard errors over a coordinate, by method and rule."""
     for name, colour in colours(learners).items():
         for rule, (line, marker) in STYLES.items():
-            one = _structured.select(joint, learner=name, rule=rule)
+            one = select(joint, learner=name, rule=rule)
             if not one.sizes["point"]:
                 continue
-            loss, num_seeds = _structured.total(one), one.sizes["seed"]
+            loss, num_seeds = protocol.total(one), one.sizes["seed"]
             spread = loss.std(axis=-1, ddof=1) if num_seeds > 1 else np.zeros(len(loss))
             axes.errorbar(
                 one[axis].values,

@@ -12,8 +12,8 @@ import jax
 import numpy as np
 
 import jonline
-from experiments.shared import sweeps as _common
-from experiments.structured import protocol as _structured
+from experiments.shared.options import SharedOptions
+from experiments.shared.records import Interval, mean_interval
 from jonline import comparators, delays, optimizers, oracles, streams, structured
 from jonline.core import Delay, Environment, Example
 from jonline.sampling import uniform_index
@@ -29,14 +29,14 @@ LEAST = 1.0  # a regret below one loss counts as one where logarithms are taken
 
 
 class Feedback(NamedTuple):
-    """What is heard, and the task that it is heard on.
+    """What is observed, and the task that it belongs to.
 
     Attributes:
       num_classes: K of the stream.
       diameter: B: so large that some model of the ball has nearly no surrogate loss, and with
         bandit feedback so small that the theory's exploration is below 1.
       estimator, oracle: `(space) -> ...`.
-      rate: `(space, method, B, T, D) -> explore`, the theory's; None without exploration.
+      rates: those of `structured.theory` by method; empty without exploration.
       methods: those played under a fixed delay; the ones of `VARIED` also under variable ones.
     """
 
@@ -44,37 +44,22 @@ class Feedback(NamedTuple):
     diameter: float
     estimator: Callable
     oracle: Callable
-    rate: Callable[..., float] | None
+    rates: dict[str, Callable[..., float]]
     methods: tuple[str, ...]
-
-
-def _inverse_weighted_rate(space, method, diameter, num_rounds, delay):
-    del delay
-    solid = method == SOLID
-    rate = theory.solid_inverse_weighted_rate if solid else theory.inverse_weighted_rate
-    return rate(space, diameter=diameter, num_rounds=num_rounds)
-
-
-def _pseudo_inverse_rate(space, method, diameter, num_rounds, delay):
-    size = dict(diameter=diameter, radius=RADIUS, num_rounds=num_rounds)
-    if method == SOLID:
-        return theory.solid_pseudo_inverse_rate(space, **size)
-    return theory.pseudo_inverse_rate(space, **size, delay=delay)
 
 
 LABELS, BIT, LOSS = "labels", "right or wrong", "loss"
 ALL = (ODAFTRL, SOLID, BOLD, OGD)
 VARIED = (SOLID, OGD)
 FEEDBACKS: dict[str, Feedback] = {
-    LABELS: Feedback(
-        5, 60.0, structured.full_information, lambda space: oracles.label(), None, ALL
-    ),
+    LABELS: Feedback(5, 60.0, structured.full_information, lambda space: oracles.label(), {}, ALL),
     BIT: Feedback(
         2,
         10.0,
         structured.inverse_weighted,
         lambda space: oracles.mismatch(),
-        _inverse_weighted_rate,
+        dict.fromkeys(ALL, theory.inverse_weighted_rate)
+        | {SOLID: theory.solid_inverse_weighted_rate},
         ALL,
     ),
     LOSS: Feedback(
@@ -82,7 +67,7 @@ FEEDBACKS: dict[str, Feedback] = {
         10.0,
         structured.pseudo_inverse,
         lambda space: oracles.loss(space.target),
-        _pseudo_inverse_rate,
+        {ODAFTRL: theory.pseudo_inverse_rate, SOLID: theory.solid_pseudo_inverse_rate},
         (ODAFTRL, SOLID),
     ),
 }
@@ -150,7 +135,7 @@ def grid(feedback: str, method: str, some: tuple[int, ...], num_rounds: int) -> 
     which every earlier round is the end of a shorter one.
     """
     task = FEEDBACKS[feedback]
-    if task.rate is None:
+    if not task.rates:
         none = np.zeros(len(some))
         horizon = np.full(len(some), num_rounds)
         return dict(delay=np.asarray(some), horizon=horizon, formula=none, explore=none)
@@ -158,17 +143,15 @@ def grid(feedback: str, method: str, some: tuple[int, ...], num_rounds: int) -> 
     for delay in some:
         for part in HORIZONS:
             T = num_rounds // part
-            formula = _structured.uncapped(
-                lambda T, D=delay: task.rate(space, method, task.diameter, T, D), T
-            )
-            rows.append((delay, T, formula))
+            size = dict(diameter=task.diameter, radius=RADIUS, num_rounds=T, delay=delay)
+            rows.append((delay, T, task.rates[method](space, **size, cut=np.inf)))
     delay, horizon, formula = (np.asarray(column) for column in zip(*rows, strict=True))
     explore = np.minimum(1.0, formula)
     return dict(delay=delay, horizon=horizon, formula=formula, explore=explore)
 
 
 def comparator_losses(
-    feedback: str, data: Example, options: _common.Options
+    feedback: str, data: Example, options: SharedOptions
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns S(U) up to each window, (seeds, windows), and the gaps (seeds,), U best in the ball.
 
@@ -193,7 +176,7 @@ def regret_of(result: jonline.SweepResult, losses: tuple[np.ndarray, np.ndarray]
     return comparators.surrogate_regret(result.records, *losses).expected
 
 
-def slope(sizes: Any, regrets: np.ndarray, *, level: float = 0.95) -> _common.Interval:
+def slope(sizes: Any, regrets: np.ndarray, *, level: float = 0.95) -> Interval:
     """Returns the slope of ln regret in ln size, its mean and interval over seeds.
 
     Args:
@@ -203,4 +186,4 @@ def slope(sizes: Any, regrets: np.ndarray, *, level: float = 0.95) -> _common.In
     x = np.log(np.asarray(sizes, np.float64))
     y = np.log(np.maximum(regrets, LEAST))
     x = x - x.mean()
-    return _common.mean_interval(x @ y / (x @ x), level=level)
+    return mean_interval(x @ y / (x @ x), level=level)

@@ -18,30 +18,32 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-import jax
 import numpy as np
 import xarray as xr
 
 import jonline
-from experiments.ordinal import protocol as _protocol
-from experiments.shared import sweeps as _common
-from experiments.structured import late as _delays
+from experiments.shared.figures import COLOURS, new_figure
+from experiments.shared.options import SharedOptions, at_least
+from experiments.shared.outputs import save, write, write_csv
+from experiments.shared.records import bounds, joint_records, mean_interval, select
+from experiments.shared.sweeps import on_device, play_all
+from experiments.structured import late
 from experiments.structured.late import FEEDBACKS, FIXED, LATE, STATIC, VARIABLE, VARIED
 from jonline import checks, structured
 
 NAMES = ("feedback", "learner", "kind")
 THEOREMS = {  # exponents of D and of T in the O(...), and of D with the terms of lower order
-    (_delays.LABELS, _delays.ODAFTRL, FIXED): ("4.3", 2 / 3, 1 / 3, 1),
-    (_delays.BIT, _delays.ODAFTRL, FIXED): ("5.1", 1 / 2, 1 / 2, 1),
-    (_delays.LOSS, _delays.ODAFTRL, FIXED): ("5.2", 1 / 3, 2 / 3, 1),
-    (_delays.LABELS, _delays.SOLID, VARIABLE): ("G.2", 1 / 2, 1 / 2, 1),
-    (_delays.BIT, _delays.SOLID, VARIABLE): ("G.3", 1 / 2, 1 / 2, 1),
-    (_delays.LOSS, _delays.SOLID, VARIABLE): ("G.4", 1 / 2, 2 / 3, 1),
+    (late.LABELS, late.ODAFTRL, FIXED): ("4.3", 2 / 3, 1 / 3, 1),
+    (late.BIT, late.ODAFTRL, FIXED): ("5.1", 1 / 2, 1 / 2, 1),
+    (late.LOSS, late.ODAFTRL, FIXED): ("5.2", 1 / 3, 2 / 3, 1),
+    (late.LABELS, late.SOLID, VARIABLE): ("G.2", 1 / 2, 1 / 2, 1),
+    (late.BIT, late.SOLID, VARIABLE): ("G.3", 1 / 2, 1 / 2, 1),
+    (late.LOSS, late.SOLID, VARIABLE): ("G.4", 1 / 2, 2 / 3, 1),
 }
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(_common.Options):
+class Options(SharedOptions):
     """Options of the comparison."""
 
     rounds: int = 16_000
@@ -51,9 +53,9 @@ class Options(_common.Options):
     data: Path | None = None
     """Changes nothing here: the table is drawn at random."""
     feedback: tuple[Literal["labels", "right or wrong", "loss"], ...] = tuple(FEEDBACKS)
-    """What is heard."""
-    methods: tuple[Literal["ODAFTRL", "SOLID", "BOLD", "OGD, late"], ...] = _delays.ALL
-    """Methods to play; the loss is heard by ODAFTRL and SOLID alone."""
+    """What is observed."""
+    methods: tuple[Literal["ODAFTRL", "SOLID", "BOLD", "OGD, late"], ...] = late.ALL
+    """Methods to play; the loss is observed by ODAFTRL and SOLID alone."""
     delays: tuple[int, ...] = (0, 1, 10, 32, 100, 1000)
     """Delays D in rounds, each >= 0."""
     over_rounds: int = 32
@@ -63,14 +65,12 @@ class Options(_common.Options):
 
     def __post_init__(self):
         super().__post_init__()
-        for name in ("feedback", "methods", "delays"):
-            checks.require(len(getattr(self, name)) > 0, f"--{name}", "name at least one", "none")
-        for delay in self.delays:
-            checks.at_least("--delays", delay, 0)
+        self.check_some("feedback", "methods", "delays")
+        self.check(at_least(0), "delays")
+        self.check(at_least(5), "features")
         checks.require(len(set(self.delays)) == len(self.delays), "--delays", "differ", self.delays)
         known = self.over_rounds in self.delays
         checks.require(known, "--over-rounds", f"be one of {self.delays}", self.over_rounds)
-        checks.at_least("--features", self.features, 5)
         if not self.smoke:
             checks.require(self.windows % 8 == 0, "--windows", "be a multiple of 8", self.windows)
 
@@ -87,8 +87,8 @@ def main(options: Options) -> None:
     results, losses = {}, {}
     for feedback in options.feedback:
         task = FEEDBACKS[feedback]
-        table = _delays.planted(task.num_classes, options.features)
-        losses[feedback] = _delays.comparator_losses(feedback, table, options)
+        table = late.planted(task.num_classes, options.features)
+        losses[feedback] = late.comparator_losses(feedback, table, options)
         methods = [method for method in task.methods if method in options.methods]
         kinds = [(method, FIXED) for method in methods]
         kinds += [(method, VARIABLE) for method in methods if method in VARIED]
@@ -98,65 +98,48 @@ def main(options: Options) -> None:
             for some in each:
                 key = (feedback, method, kind, some)
                 sweeps[key] = sweep(options, feedback, method, kind, some, table)
-        results |= _protocol.play_all(sweeps)
+        results |= play_all(sweeps)
     joint = records(results, losses)
     rows, slopes = table_of(options, joint), slopes_of(options, joint)
-    folder = _common.write(
+    folder = write(
         options,
         table=rows,
         shown=slopes or rows,
         figure=draw(options, joint),
         records=joint,
-        checksums={"planted clusters": "experiments._delays.planted"},
+        checksums={"planted clusters": "experiments.structured.late.planted"},
     )
     if slopes:
-        _common.save(folder / "slopes.csv", partial(_common.write_csv, slopes))
+        save(folder / "slopes.csv", partial(write_csv, slopes))
 
 
 def sweep(options: Options, feedback: str, method: str, kind: str, some: tuple, table: Any):
     """Returns a function that plays a method under some delays on one device."""
     space = structured.multiclass(FEEDBACKS[feedback].num_classes)
-    of_method = partial(_delays.make, feedback=feedback, method=method, kind=kind, most=max(some))
+    of_method = partial(late.make, feedback=feedback, method=method, kind=kind, most=max(some))
 
-    def play(device):
-        return jonline.sweep(
-            of_method,
-            structured.losses(space),
-            _delays.grid(feedback, method, some, options.rounds),
-            data=table,
-            num_rounds=options.rounds,
-            num_seeds=options.seeds,
-            key=jax.random.key(options.key),
-            record_every=options.record_every,
-            devices=[device],
-            progress=True,
-        )
-
-    return play
+    points = late.grid(feedback, method, some, options.rounds)
+    return on_device(options, of_method, structured.losses(space), points, table)
 
 
 def records(results: dict[tuple, jonline.SweepResult], losses: dict[str, tuple]) -> xr.Dataset:
     """Returns the records with the regret, and what was played as coordinates along `point`."""
-    joint = _common.records({str(i): result for i, result in enumerate(results.values())})
-    keys = [[*results][i] for i in joint["learner"].values.astype(int)]
-    joint = joint.drop_vars("learner")
-    for entry, name in enumerate(NAMES):
-        joint.coords[name] = ("point", np.array([key[entry] for key in keys], object))
-    regret = [_delays.regret_of(result, losses[key[0]]) for key, result in results.items()]
+    joint = joint_records(results, NAMES)
+    regret = [late.regret_of(result, losses[key[0]]) for key, result in results.items()]
     joint["regret"] = (("point", "seed", "round"), np.concatenate(regret))
-    gaps = [losses[key[0]][1].max() for key in keys]
+    gaps = [losses[feedback][1].max() for feedback in joint["feedback"].values]
     return joint.assign_coords(gap=("point", np.array(gaps)))
 
 
 def at_horizon(joint: xr.Dataset, feedback: str, learner: str, kind: str) -> list[dict[str, Any]]:
     """Returns the regrets at the end of runs of T rounds: dicts of delay, T, formula, regret."""
-    here = (joint["feedback"] == feedback) & (joint["learner"] == learner) & (joint["kind"] == kind)
+    here = select(joint, feedback=feedback, learner=learner, kind=kind)
     rounds, found = joint["round"].values, []
-    for i in np.flatnonzero(here.values):
-        one, horizon = joint.isel(point=i), int(joint["horizon"].values[i])
+    for i in range(here.sizes["point"]):
+        one, horizon = here.isel(point=i), int(here["horizon"].values[i])
         ends = [horizon]
-        if FEEDBACKS[feedback].rate is None:  # every round is the end of a run
-            ends = [horizon // part for part in _delays.HORIZONS]
+        if not FEEDBACKS[feedback].rates:  # every round is the end of a run
+            ends = [horizon // part for part in late.HORIZONS]
         for T in ends:
             regret = one["regret"].values[:, np.flatnonzero(rounds == T)[0]]
             row = dict(delay=int(one["delay"]), T=T, formula=float(one["formula"]))
@@ -175,10 +158,9 @@ def table_of(options: Options, joint: xr.Dataset) -> list[dict[str, Any]]:
     rows = []
     for key in played(joint):
         for one in at_horizon(joint, *key):
-            regret = _common.mean_interval(one["regret"])
             row = dict(zip(NAMES, key, strict=True)) | {"delay": one["delay"], "rounds": one["T"]}
             row |= {"explore": min(1.0, one["formula"]), "formula": one["formula"]}
-            rows.append(row | {"regret": regret.mean, "low_95": regret.low, "high_95": regret.high})
+            rows.append(row | bounds("regret", mean_interval(one["regret"])))
     return rows
 
 
@@ -203,11 +185,11 @@ def slopes_of(options: Options, joint: xr.Dataset) -> list[dict[str, Any]]:
             if len(group) < 2:
                 continue
             regrets = np.stack([one["regret"] for one in group])
-            slope = _delays.slope([one[size] for one in group], regrets)
+            slope = late.slope([one[size] for one in group], regrets)
             rows.append(
                 dict(zip(NAMES, key, strict=True))
-                | {"over": over, "at": at, "points": len(group), "slope": slope.mean}
-                | {"low_95": slope.low, "high_95": slope.high}
+                | {"over": over, "at": at, "points": len(group)}
+                | bounds("slope", slope)
                 | {"theorem": name, "rate": rate, "rate_with_lower_order": formal}
             )
     return rows
@@ -217,7 +199,7 @@ def draw(options: Options, joint: xr.Dataset):
     """Returns the figure: regret over D above, over T below, a column for each feedback."""
     num = len(options.feedback)
     size = (4.4 * num + 1.5, 7.5)
-    figure, axes = _common.new_figure(nrows=2, ncols=num, figsize=size, squeeze=False)
+    figure, axes = new_figure(nrows=2, ncols=num, figsize=size, squeeze=False)
     for column, feedback in zip(axes.T, options.feedback, strict=True):
         column[0].set(xscale="symlog", yscale="log")
         column[1].set(xscale="log", yscale="log")
@@ -227,7 +209,7 @@ def draw(options: Options, joint: xr.Dataset):
             over_rounds = [one for one in ends if one["delay"] == options.over_rounds]
             plot(column[0], key, over_delay, "delay")
             plot(column[1], key, over_rounds, "T")
-        ends = [options.rounds // part for part in _delays.HORIZONS]
+        ends = [options.rounds // part for part in late.HORIZONS]
         column[1].set_xticks(ends, [f"{T:,}" for T in ends])
         column[1].xaxis.minorticks_off()
         task = FEEDBACKS[feedback]
@@ -246,12 +228,12 @@ def draw(options: Options, joint: xr.Dataset):
 def plot(panel, key: tuple[str, str, str], ends: list[dict[str, Any]], size: str) -> None:
     """Draws the regrets of a method over a size, with a cross where exploration is capped."""
     _, learner, kind = key
-    colour = dict(zip(_delays.ALL, _common.COLOURS, strict=False))[learner]
+    colour = dict(zip(late.ALL, COLOURS, strict=False))[learner]
     ends = sorted(ends, key=lambda one: one[size])
     sizes = np.array([one[size] for one in ends])
-    interval = _common.mean_interval(np.stack([one["regret"] for one in ends]))
-    mean, low, high = (np.maximum(end, _delays.LEAST) for end in interval)
-    wide = learner == _delays.ODAFTRL  # it is often hidden by another
+    interval = mean_interval(np.stack([one["regret"] for one in ends]))
+    mean, low, high = (np.maximum(end, late.LEAST) for end in interval)
+    wide = learner == late.ODAFTRL  # it is often hidden by another
     panel.plot(
         sizes,
         mean,

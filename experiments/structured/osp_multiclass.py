@@ -1,8 +1,8 @@
 """How OSP, Gaptron and Gappletron take more classes, told only right or wrong (Figure 2).
 
 The synthetic stream of van der Hoeven et al.: a class is a random set of bits, seen among three
-times as many that say nothing; with probability r the label is drawn anew. All methods hear one bit
-and step by the same adaptive gradient descent with B = 10, no projection.
+times as many that say nothing; with probability r the label is drawn anew. All methods observe one
+bit and step by the same adaptive gradient descent with B = 10, no projection.
 
 Each is played at the exploration of its theory, which for Gaptron and from some K on for Gappletron
 is above 1 and played as 1, uniformly; at that of the same formula with B = Cx = 1; and at every
@@ -19,27 +19,23 @@ from pathlib import Path
 import jax.numpy as jnp
 import xarray as xr
 
-from experiments.ordinal import protocol as _protocol
-from experiments.shared import sweeps as _common
-from experiments.structured import figures as _structured_figures
-from experiments.structured import protocol as _structured
+from experiments.shared.figures import new_figure
+from experiments.shared.options import at_least
+from experiments.shared.records import select
+from experiments.structured import figures, protocol
 from jonline import checks, data, structured
 from jonline.core import Example, Stream
 
-KEY = ("scale", "num_classes", "learner")
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(_common.Options):
+class Options(protocol.MethodOptions):
     """Options of the comparison over the number of classes."""
 
     seeds: int = 20
     """Independent runs of every point, >= 1."""
-    windows: int = 20
-    """Points of every curve: sums are kept over this many equal parts of a run."""
     data: Path | None = None
     """Changes nothing here: the data are drawn as they are played."""
-    learners: tuple[_structured.Bandit, ...] = _structured.BANDITS
+    learners: tuple[protocol.Bandit, ...] = protocol.BANDITS
     """Methods to play."""
     num_classes: tuple[int, ...] = (6, 12, 24, 48, 96)
     """Numbers K of classes, each >= 2."""
@@ -47,26 +43,15 @@ class Options(_common.Options):
     """Sizes n' of the stream, which has 40 n' features; each >= 1."""
     noise: tuple[float, ...] = (0.0, 0.1)
     """Probabilities r that a label is drawn anew, each in [0, 1]."""
-    diameter: float = 10.0
-    """B > 0, of the step sizes and the theory's exploration."""
-    explore: tuple[float, ...] = (0.1,)
-    """Further rates of exploration for every method, each in (0, 1]."""
     unit_norm: bool = False
     """Divide every x by its Euclidean norm."""
 
     def __post_init__(self):
         super().__post_init__()
-        for name in ("num_classes", "scales", "noise", "learners"):
-            checks.require(len(getattr(self, name)) > 0, f"--{name}", "name at least one", "none")
-        for num_classes in self.num_classes:
-            checks.at_least("--num-classes", num_classes, 2)
-        for scale in self.scales:
-            checks.at_least("--scales", scale, 1)
-        for noise in self.noise:
-            checks.probability("--noise", noise)
-        checks.positive("--diameter", self.diameter)
-        for explore in self.explore:
-            checks.require(0 < explore <= 1, "--explore", "be in (0, 1]", explore)
+        self.check_some("num_classes", "scales", "noise", "learners")
+        self.check(at_least(2), "num_classes")
+        self.check(at_least(1), "scales")
+        self.check(checks.probability, "noise")
 
 
 def main(options: Options) -> None:
@@ -75,42 +60,28 @@ def main(options: Options) -> None:
     if options.smoke:
         few = {"num_classes": options.num_classes[:1], "scales": options.scales[:1]}
         options = dataclasses.replace(options, **few)
-    played, sweeps = {}, {}
-    for scale in options.scales:
-        radius = 1.0 if options.unit_norm else math.sqrt(10 * scale)
-        for num_classes in options.num_classes:
-            space = structured.multiclass(num_classes)
-            for name in options.learners:
-                rates = _structured.rates(
-                    name,
-                    space,
-                    diameter=options.diameter,
-                    radius=radius,
-                    num_rounds=options.rounds,
-                    grid=options.explore,
-                )
-                played[scale, num_classes, name] = rates
-                sweeps[scale, num_classes, name] = _structured.sweep(
-                    options,
-                    name,
-                    space,
-                    {"noise": options.noise, "explore": [rate.explore for rate in rates]},
-                    num_features=40 * scale,
-                    diameter=options.diameter,
-                    stream=make_stream(num_classes, scale, unit_norm=options.unit_norm),
-                )
-    joint = _structured.records(_protocol.play_all(sweeps), played, KEY)
-    rows = _structured.table(joint, ("scale", "noise", "num_classes"))
-    folder = _common.write(
+    settings = {
+        (scale, num_classes): protocol.Setting(
+            structured.multiclass(num_classes),
+            40 * scale,
+            make_stream(num_classes, scale, unit_norm=options.unit_norm),
+            radius=1.0 if options.unit_norm else math.sqrt(10 * scale),
+            axes={"noise": options.noise},
+        )
+        for scale in options.scales
+        for num_classes in options.num_classes
+    }
+    joint = protocol.compare(options, settings, ("scale", "num_classes"))
+    last = options.num_classes[-1]
+    protocol.leave(
         options,
-        table=rows,
-        shown=[row for row in rows if row["num_classes"] == options.num_classes[-1]],
-        figure=draw(options, joint),
-        records=joint,
-        checksums={"van der Hoeven et al.": "jonline.data.van_der_hoeven"},
+        joint,
+        ("scale", "noise", "num_classes"),
+        draw(options, joint),
+        {"van der Hoeven et al.": "jonline.data.van_der_hoeven"},
+        shown=lambda row: row["num_classes"] == last,
+        note=f"shown: K = {last}; table.csv has every K",
     )
-    print(f"shown: K = {options.num_classes[-1]}; table.csv has every K")
-    _common.dump(folder / "summary.json", rows)
 
 
 def make_stream(num_classes: int, scale: int, *, unit_norm: bool):
@@ -137,14 +108,14 @@ def unit(stream: Stream) -> Stream:
 def draw(options: Options, joint: xr.Dataset):
     """Returns the figure: total losses over K with standard errors, a panel for each stream."""
     lines, columns = len(options.scales), len(options.noise)
-    figure, axes = _common.new_figure(
+    figure, axes = new_figure(
         nrows=lines, ncols=columns, figsize=(5.2 * columns, 4.0 * lines + 0.6), squeeze=False
     )
     for i, scale in enumerate(options.scales):
         for j, noise in enumerate(options.noise):
             panel = axes[i, j]
-            here = _structured.select(joint, scale=scale, noise=float(noise))
-            _structured_figures.plot_totals(panel, here, "num_classes", options.learners)
+            here = select(joint, scale=scale, noise=float(noise))
+            figures.plot_totals(panel, here, "num_classes", options.learners)
             panel.set(xscale="log", title=f"n' = {scale}, r = {noise:g}", ylim=(0, None))
             panel.set_xticks(options.num_classes, map(str, options.num_classes))
             panel.minorticks_off()
@@ -152,6 +123,6 @@ def draw(options: Options, joint: xr.Dataset):
         panel.set_xlabel("number of classes K")
     for panel in axes[:, 0]:
         panel.set_ylabel("cumulative target loss")
-    _structured_figures.legend(figure, axes[0, 0])
+    figures.legend(figure, axes[0, 0])
     figure.suptitle(f"{options.rounds:,} rounds, {options.seeds} seeds, standard errors")
     return figure

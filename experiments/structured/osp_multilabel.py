@@ -17,26 +17,21 @@ from pathlib import Path
 from typing import Literal
 
 import jax.numpy as jnp
-import numpy as np
 import xarray as xr
 
-from experiments.ordinal import protocol as _protocol
-from experiments.shared import sweeps as _common
-from experiments.structured import figures as _structured_figures
-from experiments.structured import protocol as _structured
-from jonline import checks, data, streams, structured
+from experiments.shared.figures import new_figure
+from experiments.shared.options import at_least
+from experiments.structured import figures, protocol
+from jonline import data, structured
 
 Learner = Literal["OSP, inverse-weighted", "OSP, pseudo-inverse"]
 LEARNERS: tuple[Learner, ...] = ("OSP, inverse-weighted", "OSP, pseudo-inverse")
-KEY = ("num_labels", "learner")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(_common.Options):
+class Options(protocol.MethodOptions):
     """Options of the comparison over the number of labels."""
 
-    windows: int = 20
-    """Points of every curve: sums are kept over this many equal parts of a run."""
     data: Path | None = None
     """Changes nothing here: the data are made by scikit-learn's generator."""
     learners: tuple[Learner, ...] = LEARNERS
@@ -56,15 +51,9 @@ class Options(_common.Options):
 
     def __post_init__(self):
         super().__post_init__()
-        for name in ("num_labels", "learners"):
-            checks.require(len(getattr(self, name)) > 0, f"--{name}", "name at least one", "none")
-        checks.at_least("--subset-size", self.subset_size, 1)
-        for num_labels in self.num_labels:
-            checks.at_least("--num-labels", num_labels, self.subset_size + 1)
-        checks.at_least("--num-features", self.num_features, 1)
-        checks.positive("--diameter", self.diameter)
-        for explore in self.explore:
-            checks.require(0 < explore <= 1, "--explore", "be in (0, 1]", explore)
+        self.check_some("num_labels", "learners")
+        self.check(at_least(1), "subset_size", "num_features")
+        self.check(at_least(self.subset_size + 1), "num_labels")
 
 
 def main(options: Options) -> None:
@@ -72,67 +61,30 @@ def main(options: Options) -> None:
     options = options.capped()
     if options.smoke:
         options = dataclasses.replace(options, num_labels=options.num_labels[:1])
-    played, sweeps, radii = {}, {}, {}
-    for num_labels in options.num_labels:
-        space = structured.subsets(num_labels, options.subset_size)
-        table = data.multilabel_table(
-            options.rounds,
-            options.num_features,
-            num_labels,
-            options.subset_size,
-            seed=options.key,
-            unit_norm=options.unit_norm,
-        )
-        radii[num_labels] = float(np.sqrt(np.max(np.sum(np.square(table.x), axis=1))))
-        table = table._replace(x=jnp.asarray(table.x), y=jnp.asarray(space.encode(table.y)))
-        for name in options.learners:
-            rates = _structured.rates(
-                name,
-                space,
-                diameter=options.diameter,
-                radius=radii[num_labels],
-                num_rounds=options.rounds,
-                grid=options.explore,
-            )
-            played[num_labels, name] = rates
-            sweeps[num_labels, name] = _structured.sweep(
-                options,
-                name,
-                space,
-                {"explore": [rate.explore for rate in rates]},
-                table,
-                num_features=options.num_features,
-                diameter=options.diameter,
-                stream=one_pass,
-                project=True,
-            )
-    joint = _structured.records(_protocol.play_all(sweeps), played, KEY)
-    joint.coords["radius"] = ("point", [radii[int(d)] for d in joint["num_labels"].values])
-    rows = _structured.table(joint, ("num_labels", "radius"))
-    folder = _common.write(
-        options,
-        table=rows,
-        shown=[row for row in rows if row["rule"] != _structured.GRID],
-        figure=draw(options, joint),
-        records=joint,
-        checksums={"documents": f"jonline.data.multilabel_table, seed {options.key}"},
-    )
-    print("shown: of the grid the best; table.csv has every rate")
-    _common.dump(folder / "summary.json", rows)
+    settings = {(d,): setting(options, d) for d in options.num_labels}
+    joint = protocol.compare(options, settings, ("num_labels",), project=True)
+    radii = [settings[int(d),].radius for d in joint["num_labels"].values]
+    joint.coords["radius"] = ("point", radii)
+    content = {"documents": f"jonline.data.multilabel_table, seed {options.key}"}
+    protocol.leave(options, joint, ("num_labels", "radius"), draw(options, joint), content)
 
 
-def one_pass(point, table):
-    """Returns the rows in an order drawn for the run."""
-    del point
-    return streams.one_pass(table)
+def setting(options: Options, num_labels: int) -> protocol.Setting:
+    """Returns the documents with one number of labels."""
+    n, m = options.num_features, options.subset_size
+    more = {"seed": options.key, "unit_norm": options.unit_norm}
+    space = structured.subsets(num_labels, m)
+    table = data.multilabel_table(options.rounds, n, num_labels, m, **more)
+    rows = table._replace(x=jnp.asarray(table.x), y=jnp.asarray(space.encode(table.y)))
+    return protocol.Setting(space, n, protocol.one_pass, protocol.longest(table.x), rows)
 
 
 def draw(options: Options, joint: xr.Dataset):
     """Returns the figure: total losses over d with standard errors."""
-    figure, axes = _common.new_figure(figsize=(7.5, 4.8))
-    _structured_figures.plot_totals(axes, joint, "num_labels", options.learners)
+    figure, axes = new_figure(figsize=(7.5, 4.8))
+    figures.plot_totals(axes, joint, "num_labels", options.learners)
     axes.set(xlabel="number of labels d", ylabel="cumulative target loss")
     axes.set_xticks(options.num_labels)
-    _structured_figures.legend(figure, axes)
+    figures.legend(figure, axes)
     figure.suptitle(f"{options.rounds:,} rounds, {options.seeds} seeds, standard errors")
     return figure

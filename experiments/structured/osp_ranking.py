@@ -4,8 +4,8 @@ Two sources of rankings: a linear teacher with noise of Plackett and Luce, and d
 query by relevance, from LightGBM's example, drawn with replacement. Of these there are fewer
 examples the more items (1525, 553, 138, 23 for m = 2, 3, 4, 5), so that their losses over m tell of
 both. The inverse-weighted estimate reads whether the output was the label, one bit, the
-pseudo-inverse one the share of misplaced items; OSP that hears the order shows what that costs. All
-step by adaptive gradient descent with projection on the ball of diameter B.
+pseudo-inverse one the share of misplaced items; OSP that observes the order shows what that costs.
+All step by adaptive gradient descent with projection on the ball of diameter B.
 
 Both estimates are played at the exploration of their theory (above 1, so 1, where T is too small),
 at the same formula with B = Cx = 1, and at every rate of `--explore`, of which the figure has the
@@ -16,30 +16,27 @@ Source: spaces and estimates of arXiv:2502.18709, which has no experiment on ran
 
 import dataclasses
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import xarray as xr
 
-from experiments.ordinal import protocol as _protocol
-from experiments.shared import sweeps as _common
-from experiments.structured import figures as _structured_figures
-from experiments.structured import protocol as _structured
+from experiments.shared.figures import new_figure
+from experiments.shared.options import at_least, within
+from experiments.shared.records import select
+from experiments.structured import figures, protocol
 from jonline import checks, data, streams, structured
 
 Learner = Literal["OSP, inverse-weighted", "OSP, pseudo-inverse", "OSP, labels"]
 LEARNERS: tuple[Learner, ...] = ("OSP, inverse-weighted", "OSP, pseudo-inverse", "OSP, labels")
 Source = Literal["plackett_luce", "lambdarank"]
-KEY = ("source", "num_items", "learner")
 FAR = 4.5  # a standard normal is farther from 0 once in 150 000 times
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(_common.Options):
+class Options(protocol.MethodOptions):
     """Options of the comparison over the number of items."""
 
-    windows: int = 20
-    """Points of every curve: sums are kept over this many equal parts of a run."""
     data: Path | None = None
     """Folder with the files of lambdarank. Default: $JONLINE_DATA, else the cache, else a download;
     without them, and in a smoke run without `--data`, plackett_luce is played alone."""
@@ -53,40 +50,15 @@ class Options(_common.Options):
     """Features n of plackett_luce, >= 1."""
     noise: float = 0.25
     """Factor >= 0 of the noise of plackett_luce, whose utilities have variance 1."""
-    diameter: float = 10.0
-    """B > 0, of the step sizes, the ball and the theory's exploration."""
     explore: tuple[float, ...] = (0.03, 0.1, 0.3)
     """Further rates of exploration for both estimates, each in (0, 1]."""
 
     def __post_init__(self):
         super().__post_init__()
-        for name in ("num_items", "learners", "sources"):
-            checks.require(len(getattr(self, name)) > 0, f"--{name}", "name at least one", "none")
-        for num_items in self.num_items:
-            checks.require(2 <= num_items <= 5, "--num-items", "be in 2…5", num_items)
-        checks.at_least("--num-features", self.num_features, 1)
-        checks.non_negative("--noise", self.noise)
-        checks.positive("--diameter", self.diameter)
-        for explore in self.explore:
-            checks.require(0 < explore <= 1, "--explore", "be in (0, 1]", explore)
-
-
-class Rankings(NamedTuple):
-    """Examples of one m.
-
-    Attributes:
-      table: rows to draw from, or None for a stream that has no table.
-      num_features: of an example.
-      radius: a bound on the norm of x; for the stream's, which has none, one rarely passed.
-      num_rows: of the table, 0 without one.
-      content: what identifies the examples.
-    """
-
-    table: Any
-    num_features: int
-    radius: float
-    num_rows: int
-    content: str
+        self.check_some("num_items", "learners", "sources")
+        self.check(within("2…5", lambda m: 2 <= m <= 5), "num_items")
+        self.check(at_least(1), "num_features")
+        self.check(checks.non_negative, "noise")
 
 
 def main(options: Options) -> None:
@@ -94,72 +66,48 @@ def main(options: Options) -> None:
     options = options.capped()
     if options.smoke:
         options = dataclasses.replace(options, num_items=options.num_items[:1])
-    sources = load(options)
-    played, sweeps = {}, {}
-    for (source, m), examples in sources.items():
-        space = structured.rankings(m)
-        for name in options.learners:
-            rates = _structured.rates(
-                name,
-                space,
-                diameter=options.diameter,
-                radius=examples.radius,
-                num_rounds=options.rounds,
-                grid=options.explore,
-            )
-            played[source, m, name] = rates
-            sweeps[source, m, name] = _structured.sweep(
-                options,
-                name,
-                space,
-                {"explore": [rate.explore for rate in rates]},
-                examples.table,
-                num_features=examples.num_features,
-                diameter=options.diameter,
-                stream=make_stream(m, options),
-                project=True,
-            )
-    joint = _structured.records(_protocol.play_all(sweeps), played, KEY)
+    settings = load(options)
+    joint = protocol.compare(options, settings, ("source", "num_items"), project=True)
     keys = zip(joint["source"].values, joint["num_items"].values, strict=True)
-    found = [sources[str(source), int(m)] for source, m in keys]
+    found = [settings[str(source), int(m)] for source, m in keys]
     joint.coords["radius"] = ("point", [one.radius for one in found])
-    joint.coords["num_rows"] = ("point", [one.num_rows for one in found])
-    rows = _structured.table(joint, ("source", "num_items", "num_rows", "radius"))
-    folder = _common.write(
-        options,
-        table=rows,
-        shown=[row for row in rows if row["rule"] != _structured.GRID],
-        figure=draw(options, joint),
-        records=joint,
-        checksums={f"{source}, m = {m}": one.content for (source, m), one in sources.items()},
-    )
-    print("shown: of the grid the best; table.csv has every rate")
-    _common.dump(folder / "summary.json", rows)
+    joint.coords["num_rows"] = ("point", [num_rows(one) for one in found])
+    content = {
+        f"{source}, m = {m}": one.table.provenance.sha256
+        if one.table is not None
+        else "jonline.data.plackett_luce"
+        for (source, m), one in settings.items()
+    }
+    names = ("source", "num_items", "num_rows", "radius")
+    protocol.leave(options, joint, names, draw(options, joint), content)
 
 
-def load(options: Options) -> dict[tuple[str, int], Rankings]:
+def load(options: Options) -> dict[tuple, protocol.Setting]:
     """Returns the examples by source and m; lambdarank's only where its files can be had."""
     found = {}
     for source in options.sources:
         for m in options.num_items:
-            if source == "plackett_luce":
-                n = options.num_features
-                radius = float(np.sqrt(1 + FAR * np.sqrt(2 / n)))  # ||x||^2: mean 1, variance 2/n
-                found[source, m] = Rankings(None, n, radius, 0, "jonline.data.plackett_luce")
-                continue
-            if options.smoke and options.data is None:
-                continue
-            try:
-                table = data.lambdarank(options.data, num_items=m)
-            except OSError as error:
-                print(f"{source} is not played: {error}")
-                break
-            x, content = np.asarray(table.x), table.provenance.sha256
-            radius = float(np.sqrt(np.max(np.sum(np.square(x), axis=1))))
-            found[source, m] = Rankings(table, x.shape[1], radius, len(x), content)
+            table, n = None, options.num_features
+            radius = float(np.sqrt(1 + FAR * np.sqrt(2 / n)))  # ||x||^2: mean 1, variance 2/n
+            if source == "lambdarank":
+                if options.smoke and options.data is None:
+                    continue
+                try:
+                    table = data.lambdarank(options.data, num_items=m)
+                except OSError as error:
+                    print(f"{source} is not played: {error}")
+                    break
+                n, radius = table.x.shape[1], protocol.longest(np.asarray(table.x))
+            stream = make_stream(m, options)
+            found[source, m] = protocol.Setting(structured.rankings(m), n, stream, radius, table)
     if not found:
         raise ValueError("--sources has nothing to play: lambdarank could not be had")
     return found
+
+
+def num_rows(setting: protocol.Setting) -> int:
+    """Returns the rows of the table, 0 without one."""
+    return 0 if setting.table is None else len(setting.table.x)
 
 
 def make_stream(num_items: int, options: Options):
@@ -184,16 +132,14 @@ def titled(here: xr.Dataset) -> str:
 def draw(options: Options, joint: xr.Dataset):
     """Returns the figure: total losses over m with standard errors, a panel for each source."""
     sources = list(dict.fromkeys(joint["source"].values))
-    figure, axes = _common.new_figure(
-        ncols=len(sources), figsize=(5.6 * len(sources), 5.0), squeeze=False
-    )
+    figure, axes = new_figure(ncols=len(sources), figsize=(5.6 * len(sources), 5.0), squeeze=False)
     for panel, source in zip(axes[0], sources, strict=True):
-        here = _structured.select(joint, source=source)
-        bandits = [name for name in options.learners if name != _structured.LABELS]
-        _structured_figures.plot_totals(panel, here, "num_items", bandits)
-        told = _structured.select(here, learner=_structured.LABELS)
+        here = select(joint, source=source)
+        bandits = [name for name in options.learners if name != protocol.LABELS]
+        figures.plot_totals(panel, here, "num_items", bandits)
+        told = select(here, learner=protocol.LABELS)
         if told.sizes["point"]:
-            loss = _structured.total(told)
+            loss = protocol.total(told)
             panel.plot(told["num_items"], loss.mean(axis=-1), color="0.3", marker="D", ls="-.")
             first = told["num_items"].values[0], loss[0].mean()
             style = {"textcoords": "offset points", "fontsize": 8, "color": "0.3"}
@@ -201,6 +147,6 @@ def draw(options: Options, joint: xr.Dataset):
         panel.set(xlabel="number of items m", ylim=(0, None), title=titled(here))
         panel.set_xticks(options.num_items)
     axes[0, 0].set_ylabel("cumulative target loss")
-    _structured_figures.legend(figure, axes[0, 0])
+    figures.legend(figure, axes[0, 0])
     figure.suptitle(f"{options.rounds:,} rounds, {options.seeds} seeds, standard errors")
     return figure

@@ -27,9 +27,9 @@ import numpy as np
 import xarray as xr
 
 import jonline
-from experiments.shared import sweeps as _common
-from experiments.structured import protocol as _structured
-from experiments.structured import slopes as _rates
+from experiments.shared.options import SharedOptions, at_least
+from experiments.shared.outputs import as_text, dump, write
+from experiments.structured import protocol, slopes
 from jonline import checks, comparators, structured
 from jonline.core import Example, Stream
 from jonline.sampling import bernoulli, uniform_index
@@ -40,7 +40,7 @@ Learner = Literal["OSP, inverse-weighted", "OSP, pseudo-inverse"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(_common.Options):
+class Options(SharedOptions):
     """Options of the rates."""
 
     rounds: int = 2**16
@@ -49,7 +49,7 @@ class Options(_common.Options):
     """Changes nothing here: sums are kept over whole runs."""
     data: Path | None = None
     """Changes nothing here: the data are drawn as they are played."""
-    learners: tuple[Learner, ...] = tuple(_rates.RATES)
+    learners: tuple[Learner, ...] = tuple(slopes.RATES)
     """Estimates to play."""
     halvings: int = 6
     """The T played are `rounds` / 2^j, j = 0…`halvings`, those at which the rate is below 1."""
@@ -64,16 +64,14 @@ class Options(_common.Options):
 
     def __post_init__(self):
         super().__post_init__()
-        checks.at_least("--num-classes", self.num_classes, 2)
-        checks.at_least("--num-nuisances", self.num_nuisances, 1)
-        checks.at_least("--halvings", self.halvings, 1)
+        self.check(at_least(2), "num_classes")
+        self.check(at_least(1), "num_nuisances", "halvings")
         parts = 2**self.halvings
         rule = f"be a multiple of 2^halvings = {parts}"
         checks.require(self.rounds % parts == 0, "--rounds", rule, self.rounds)
-        checks.require(len(self.noise) > 0, "--noise", "name at least one", "none")
-        for noise in self.noise:
-            checks.probability("--noise", noise)
-        checks.positive("--diameter", self.diameter)
+        self.check_some("noise")
+        self.check(checks.probability, "noise")
+        self.check(checks.positive, "diameter")
 
     @property
     def horizons(self) -> list[int]:
@@ -89,10 +87,23 @@ def main(options: Options) -> None:
     space = structured.multiclass(options.num_classes)
     rates = {name: explores(options, name, space) for name in options.learners}
     hindsight = find_comparators(options, space)
+
+    def stream(point, data):
+        del data
+        return planted(options.num_classes, options.num_nuisances, noise=point["noise"])
+
     parts = []
     for name in options.learners:
-        make = partial(_make, name=name, space=space, options=options)
-        measure = _structured.measure(name, space)
+        make = partial(
+            protocol.make,
+            name=name,
+            space=space,
+            num_features=options.num_classes + options.num_nuisances,
+            diameter=options.diameter,
+            stream=stream,
+            project=True,
+        )
+        measure = protocol.measure(name, space)
         for T, explore in rates[name].items():
             result = jonline.sweep(
                 make,
@@ -106,19 +117,19 @@ def main(options: Options) -> None:
             )
             parts.append(_point(options, name, space, T, explore, result, hindsight))
     joint = xr.concat(parts, "point", join="exact").assign_attrs(num_classes=options.num_classes)
-    rows = _rates.slopes(joint)
-    title = f"K = {options.num_classes}, B = {options.diameter:g}, {options.seeds} seeds, "
-    title += "standard errors"
-    folder = _common.write(
+    rows = slopes.slopes(joint)
+    title = f"K = {options.num_classes}, B = {options.diameter:g}, {options.seeds} seeds"
+    title += ", standard errors"
+    folder = write(
         options,
         table=rows,
-        figure=_rates.draw(joint, rows, title),
+        figure=slopes.draw(joint, rows, title),
         records=joint,
-        checksums={"planted classes": "experiments.osp_rates.planted"},
+        checksums={"planted classes": "experiments.structured.osp_rates.planted"},
     )
-    sums = _rates.by_horizon(joint)
-    print(_common.as_text(sums))
-    _common.dump(folder / "summary.json", {"slopes": rows, "horizons": sums})
+    sums = slopes.by_horizon(joint)
+    print(as_text(sums))
+    dump(folder / "summary.json", {"slopes": rows, "horizons": sums})
 
 
 def explores(options: Options, name: str, space: structured.OutputSpace) -> dict[int, float]:
@@ -130,7 +141,7 @@ def explores(options: Options, name: str, space: structured.OutputSpace) -> dict
     found = {}
     for T in options.horizons:
         asked = {"diameter": options.diameter, "radius": 1.0, "num_rounds": T}
-        rate = _structured.rates(name, space, **asked)[0]
+        rate = protocol.rates(name, space, **asked)[0]
         if rate.formula < 1:
             found[T] = rate.explore
     if len(found) < 2:
@@ -168,23 +179,6 @@ def planted(num_classes: int, num_nuisances: int, *, noise: Any = 0.0) -> Stream
     return Stream(lambda key: key, draw)
 
 
-def _make(point, data, *, name: str, space: structured.OutputSpace, options: Options):
-    def stream(point, data):
-        del data
-        return planted(options.num_classes, options.num_nuisances, noise=point["noise"])
-
-    return _structured.make(
-        point,
-        data,
-        name=name,
-        space=space,
-        num_features=options.num_classes + options.num_nuisances,
-        diameter=options.diameter,
-        stream=stream,
-        project=True,
-    )
-
-
 def find_comparators(options: Options, space: structured.OutputSpace) -> xr.Dataset:
     """Returns the best model's loss and its gap, (noise, horizon, seed), in the ball of B/2.
 
@@ -220,20 +214,22 @@ def _point(
 ) -> xr.Dataset:
     """Returns the sums over T rounds, (point, seed), a point for each noise."""
     best = hindsight.sel(horizon=T)
-    sums = {
-        column: values.sum(axis=-1, dtype=np.float64) for column, values in result.records.items()
-    }
+    target, expected, surrogate = (
+        result.records[of].sum(axis=-1, dtype=np.float64)
+        for of in ("target_loss", "expected_target_loss", "surrogate_loss")
+    )
+    least = best["loss"].values
     values = {
-        "realised_regret": sums["target_loss"] - best["loss"].values,
-        "expected_regret": sums["expected_target_loss"] - best["loss"].values,
-        "surrogate_excess": sums["surrogate_loss"] - best["loss"].values,
-        "target_loss": sums["target_loss"],
-        "surrogate_loss": sums["surrogate_loss"],
-        "comparator_loss": best["loss"].values,
+        "realised_regret": target - least,
+        "expected_regret": expected - least,
+        "surrogate_excess": surrogate - least,
+        "target_loss": target,
+        "surrogate_loss": surrogate,
+        "comparator_loss": least,
         "gap": best["gap"].values,
     }
     num = len(options.noise)
-    bound = _rates.BOUNDS[name](space, diameter=options.diameter, radius=1.0, num_rounds=T)
+    bound = slopes.BOUNDS[name](space, diameter=options.diameter, radius=1.0, num_rounds=T)
     return xr.Dataset(
         {column: (("point", "seed"), value) for column, value in values.items()},
         {

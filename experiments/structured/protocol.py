@@ -3,23 +3,26 @@
 Source: arXiv:2502.18709, appendix H. Symbols: B `diameter`, Cx the longest x, T rounds.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-import jax
 import numpy as np
 import xarray as xr
 
 import jonline
-from experiments.shared import sweeps as _common
-from jonline import optimizers, oracles, structured
+from experiments.shared.options import SharedOptions, positive_rate
+from experiments.shared.outputs import dump, write
+from experiments.shared.records import bounds, joint_records, mean_interval, plain
+from experiments.shared.sweeps import on_device, play_all
+from jonline import checks, optimizers, oracles, streams, structured
 from jonline.core import Environment, Learner, Oracle, Stream
 from jonline.structured import theory
 
 LARGE = 2048  # numbers of a model from which 16 lanes of it fill a core's cache
 OFFSET = 1e-8  # added to the sum of squares in every step size
-FURTHER_ROUNDS = 10**12  # so many more that no rate is capped
 
 INVERSE_WEIGHTED = "OSP, inverse-weighted"
 PSEUDO_INVERSE = "OSP, pseudo-inverse"
@@ -41,13 +44,30 @@ Bandit = Literal[
 BANDITS: tuple[str, ...] = Bandit.__args__
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MethodOptions(SharedOptions):
+    """Options of the comparisons of methods."""
+
+    windows: int = 20
+    """Points of every curve: sums are kept over this many equal parts of a run."""
+    diameter: float = 10.0
+    """B > 0, of the step sizes, the ball and the theory's exploration."""
+    explore: tuple[float, ...] = (0.1,)
+    """Further rates of exploration for every method that explores, each in (0, 1]."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.check(checks.positive, "diameter")
+        self.check(positive_rate, "explore")
+
+
 class Method(NamedTuple):
     """A method by the parts it is made of.
 
     Attributes:
       learner: `(space, num_features, explore, optimizer) -> Learner`.
-      oracle: `(space) -> Oracle`, what it hears.
-      rate: `(space, diameter, radius, num_rounds) -> explore`, the theory's; None without a rate.
+      oracle: `(space) -> Oracle`, what it observes.
+      rate: of `structured.theory`; None without a rate.
       surrogate: `(space) -> (score, y) -> scalar`, the loss it descends on.
     """
 
@@ -96,40 +116,23 @@ def _gap(algorithm: Callable, loss: Callable, rate: Callable) -> Method:
     )
 
 
-def _inverse_weighted_rate(space, diameter, radius, num_rounds):
-    del radius
-    return theory.inverse_weighted_rate(space, diameter=diameter, num_rounds=num_rounds)
-
-
-def _pseudo_inverse_rate(space, diameter, radius, num_rounds):
-    return theory.pseudo_inverse_rate(
-        space, diameter=diameter, radius=radius, num_rounds=num_rounds
-    )
-
-
-def _gaptron_rate(space, diameter, radius, num_rounds):
-    return structured.gaptron_rate(
-        space.dim, radius=radius, diameter=diameter, num_rounds=num_rounds
-    )
-
-
-def _gappletron_rate(space, diameter, radius, num_rounds):
-    del radius
-    return structured.gappletron_rate(space.dim, diameter=diameter, num_rounds=num_rounds)
-
-
 METHODS: dict[str, Method] = {
     INVERSE_WEIGHTED: _osp(
-        structured.inverse_weighted, lambda space: oracles.mismatch(), _inverse_weighted_rate
+        structured.inverse_weighted, lambda space: oracles.mismatch(), theory.inverse_weighted_rate
     ),
     PSEUDO_INVERSE: _osp(
-        structured.pseudo_inverse, lambda space: oracles.loss(space.target), _pseudo_inverse_rate
+        structured.pseudo_inverse,
+        lambda space: oracles.loss(space.target),
+        theory.pseudo_inverse_rate,
     ),
     LABELS: _osp(structured.full_information, lambda space: oracles.label(), None),
-    "Gaptron, logistic": _gap(structured.gaptron, structured.logistic_gap, _gaptron_rate),
-    "Gaptron, hinge": _gap(structured.gaptron, structured.hinge_gap, _gaptron_rate),
-    "Gappletron, logistic": _gap(structured.gappletron, structured.logistic_gap, _gappletron_rate),
-    "Gappletron, hinge": _gap(structured.gappletron, structured.hinge_gap, _gappletron_rate),
+} | {
+    f"{algorithm.__name__.capitalize()}, {name}": _gap(algorithm, loss, rate)
+    for algorithm, rate in (
+        (structured.gaptron, theory.gaptron_rate),
+        (structured.gappletron, theory.gappletron_rate),
+    )
+    for name, loss in (("logistic", structured.logistic_gap), ("hinge", structured.hinge_gap))
 }
 
 
@@ -159,59 +162,60 @@ def measure(name: str, space: structured.OutputSpace) -> Callable:
     return structured.losses(space._replace(surrogate=METHODS[name].surrogate(space)))
 
 
-def sweep(
-    options: _common.Options,
-    name: str,
-    space: structured.OutputSpace,
-    grid: Mapping[str, Any],
-    data: Any = None,
-    *,
-    num_features: int,
-    diameter: float,
-    stream: Callable[[Mapping[str, Any], Any], Stream],
-    project: bool = False,
-) -> Callable[[Any], jonline.SweepResult]:
-    """Returns a function that plays a method on one device, for `_protocol.play_all`.
+class Setting(NamedTuple):
+    """What methods are played on.
 
-    `grid` has the axes of the grid, `explore` the last of them; the rest is as in `make`.
+    Attributes:
+      space, num_features, stream: as for `make`.
+      radius: Cx of the theory's exploration.
+      table: what `stream` gets as data.
+      axes: of the grid, besides `explore`.
     """
-    of_method = partial(
-        make,
-        name=name,
-        space=space,
-        num_features=num_features,
-        diameter=diameter,
-        stream=stream,
-        project=project,
-    )
 
-    def play(device):
-        return jonline.sweep(
-            of_method,
-            measure(name, space),
-            jonline.product_grid(**grid),
-            data=data,
-            num_rounds=options.rounds,
-            num_seeds=options.seeds,
-            key=jax.random.key(options.key),
-            record_every=options.record_every,
-            block=16 if space.dim * num_features >= LARGE else None,
-            devices=[device],
-            # a call begins with what hangs on the seed alone, e.g. its order of the rows
-            windows_per_call=min(25, options.windows),
-            progress=True,
-        )
-
-    return play
+    space: structured.OutputSpace
+    num_features: int
+    stream: Callable[[Mapping[str, Any], Any], Stream]
+    radius: float
+    table: Any = None
+    axes: Mapping[str, Any] = MappingProxyType({})
 
 
-def uncapped(rate: Callable[[int], float], num_rounds: int) -> float:
-    """Returns what the formula of a rate gives, where the rate itself is at most 1.
+def compare(
+    options: Any, settings: Mapping[tuple, Setting], names: Sequence[str], *, project: bool = False
+) -> xr.Dataset:
+    """Returns the records of all methods in all settings, each at all its rates.
 
-    `rate` maps T to c T^-p, capped; its values at T f and T f^2 give that at T, whatever p is.
+    Args:
+      options: `MethodOptions` with `learners`.
+      settings: by key; `names` are what its entries are.
+      project: as for `make`.
     """
-    far, farther = (rate(num_rounds * FURTHER_ROUNDS**k) for k in (1, 2))
-    return far * far / farther
+    played, sweeps = {}, {}
+    for key, at in settings.items():
+        for name in options.learners:
+            size = dict(diameter=options.diameter, radius=at.radius, num_rounds=options.rounds)
+            found = rates(name, at.space, grid=options.explore, **size)
+            of_method = partial(
+                make,
+                name=name,
+                space=at.space,
+                num_features=at.num_features,
+                diameter=options.diameter,
+                stream=at.stream,
+                project=project,
+            )
+            played[*key, name] = found
+            sweeps[*key, name] = on_device(
+                options,
+                of_method,
+                measure(name, at.space),
+                jonline.product_grid(**at.axes, explore=[rate.explore for rate in found]),
+                at.table,
+                block=16 if at.space.dim * at.num_features >= LARGE else None,
+                # a call begins with what depends on the seed alone, e.g. its order of the rows
+                windows_per_call=min(25, options.windows),
+            )
+    return records(play_all(sweeps), played, (*names, "learner"))
 
 
 def rates(
@@ -225,14 +229,14 @@ def rates(
 ) -> list[Rate]:
     """Returns the rates a method is played at: the theory's, that for B = Cx = 1, and a grid.
 
-    What is above 1 is played as 1, uniformly. A method that hears labels has the rate 0.
+    What is above 1 is played as 1, uniformly. A method that observes labels has the rate 0.
     """
     rate = METHODS[name].rate
     if rate is None:
         return [Rate(NO_RATE, 0.0, 0.0)]
     found = []
     for rule, B, Cx in ((THEORY, diameter, radius), (UNIT_THEORY, 1.0, 1.0)):
-        formula = uncapped(lambda T, B=B, Cx=Cx: rate(space, B, Cx, T), num_rounds)
+        formula = rate(space, diameter=B, radius=Cx, num_rounds=num_rounds, cut=np.inf)
         found.append(Rate(rule, min(1.0, formula), formula))
     return found + [Rate(GRID, explore, np.nan) for explore in grid]
 
@@ -255,12 +259,7 @@ def records(
       The rule of the grid's rate with the least target loss is `BEST`, one for each key and each
       setting of the other axes.
     """
-    joint = _common.records({str(i): result for i, result in enumerate(results.values())})
-    which, keys = joint["learner"].values.astype(int), [*results]
-    joint = joint.drop_vars("learner")
-    for entry, name in enumerate(names):
-        values = [keys[i][entry] for i in which]
-        joint.coords[name] = ("point", np.array(values, object if name == "learner" else None))
+    joint = joint_records(results, names)
     each = [
         rate
         for key, result in results.items()
@@ -285,39 +284,50 @@ def total(joint: xr.Dataset, variable: str = "target_loss") -> np.ndarray:
 def table(joint: xr.Dataset, names: Sequence[str]) -> list[dict[str, Any]]:
     """Returns a row for each point: what it is, its rates, its loss in sum and in the mean."""
     rounds = int(joint["round"][-1])
-    loss = _common.mean_interval(total(joint))
-    error, late = total(joint, "zero_one") / rounds, joint["zero_one"].values[..., -1]
     rows = []
     for i in range(joint.sizes["point"]):
-        formula = float(joint["formula"].values[i])
-        one = {name: _short(joint[name].values[i]) for name in names if name != "learner"}
+        one = joint.isel(point=i)
+        loss, formula = mean_interval(total(one)), float(one["formula"])
         rows.append(
-            one
+            {name: plain(one[name].values[()]) for name in (*names, "learner", "rule", "explore")}
+            | {"formula": "" if np.isnan(formula) else formula}
+            | bounds("total_loss", loss)
             | {
-                "learner": joint["learner"].values[i],
-                "rule": joint["rule"].values[i],
-                "explore": _short(joint["explore"].values[i]),
-                "formula": "" if np.isnan(formula) else formula,
-                "total_loss": loss.mean[i],
-                "low_95": loss.low[i],
-                "high_95": loss.high[i],
-                "mean_loss": loss.mean[i] / rounds,
-                "error_rate": error[i].mean(),
-                "last_window": late[i].mean() / joint.attrs["record_every"],
+                "mean_loss": loss.mean / rounds,
+                "error_rate": (total(one, "zero_one") / rounds).mean(),
+                "last_window": one["zero_one"].values[:, -1].mean() / joint.attrs["record_every"],
             }
         )
     return rows
 
 
-def _short(value: Any) -> Any:
-    """Returns a number without the digits that float32 cannot know."""
-    return float(f"{value:.6g}") if isinstance(value, np.floating) else value.item()
+def leave(
+    options: SharedOptions,
+    joint: xr.Dataset,
+    names: Sequence[str],
+    figure: Any,
+    checksums: Mapping[str, str],
+    *,
+    shown: Callable[[Mapping[str, Any]], bool] = lambda row: row["rule"] != GRID,
+    note: str = "shown: of the grid the best; table.csv has every rate",
+) -> None:
+    """Writes records, table, summary and figure; prints the rows that are to be shown."""
+    rows = table(joint, names)
+    visible = [row for row in rows if shown(row)]
+    folder = write(
+        options, table=rows, shown=visible, figure=figure, records=joint, checksums=checksums
+    )
+    if note:
+        print(note)
+    dump(folder / "summary.json", rows)
 
 
-def select(joint: xr.Dataset, **which: Any) -> xr.Dataset:
-    """Returns the points whose coordinates have the given values."""
-    keep = np.ones(joint.sizes["point"], bool)
-    for name, value in which.items():
-        found = joint[name].values
-        keep &= np.isclose(found, value) if isinstance(value, float) else found == value
-    return joint.isel(point=np.flatnonzero(keep))
+def longest(x: Any) -> float:
+    """Returns the largest Euclidean norm of rows."""
+    return float(np.sqrt(np.max(np.sum(np.square(x), axis=1))))
+
+
+def one_pass(point: Mapping[str, Any], table: Any) -> Stream:
+    """Returns the rows in an order drawn for the run."""
+    del point
+    return streams.one_pass(table)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from experiments.shared import sweeps as _common
-from experiments.structured import protocol as _structured
+from experiments.shared.figures import COLOURS, new_figure
+from experiments.shared.records import Interval, bounds, mean_interval, select
+from experiments.structured import protocol
 from jonline.structured import theory
 
 NOT_POSITIVE = "not above 0 for every T and seed"
@@ -21,11 +22,11 @@ VARIABLES = {  # of the records, and what the table calls them
     "target_loss": "target loss",
 }
 MARKERS = dict(zip(VARIABLES, "osD^", strict=True))
-RATES = {_structured.INVERSE_WEIGHTED: 1 / 2, _structured.PSEUDO_INVERSE: 2 / 3}
-EXCESS_RATES = {_structured.INVERSE_WEIGHTED: 3 / 4, _structured.PSEUDO_INVERSE: 2 / 3}
+RATES = {protocol.INVERSE_WEIGHTED: 1 / 2, protocol.PSEUDO_INVERSE: 2 / 3}
+EXCESS_RATES = {protocol.INVERSE_WEIGHTED: 3 / 4, protocol.PSEUDO_INVERSE: 2 / 3}
 BOUNDS = {
-    _structured.INVERSE_WEIGHTED: theory.inverse_weighted_bound,
-    _structured.PSEUDO_INVERSE: theory.pseudo_inverse_bound,
+    protocol.INVERSE_WEIGHTED: theory.inverse_weighted_bound,
+    protocol.PSEUDO_INVERSE: theory.pseudo_inverse_bound,
 }
 
 
@@ -45,20 +46,15 @@ def slopes(joint: xr.Dataset) -> list[dict[str, Any]]:
     """Returns a row for each estimate, noise and variable: its slope with 95 % over seeds."""
     rows = []
     for name, noise in points(joint):
-        one = _structured.select(joint, learner=name, noise=noise).sortby("horizon")
+        one = select(joint, learner=name, noise=noise).sortby("horizon")
         for variable, title in VARIABLES.items():
             values = one[variable].values
             found = slope(values, one["horizon"].values)
-            interval = [np.nan] * 3 if found is None else _common.mean_interval(found)
-            mean, low, high = map(float, interval)
+            interval = [np.nan] * 3 if found is None else mean_interval(found)
             rows.append(
-                {
-                    "learner": name,
-                    "noise": noise,
-                    "of": title,
-                    "slope": mean,
-                    "low_95": low,
-                    "high_95": high,
+                {"learner": name, "noise": noise, "of": title}
+                | bounds("slope", Interval(*map(float, interval)))
+                | {
                     "theory": expected_power(name, variable),
                     "first_T": int(one["horizon"][0]),
                     "last_T": int(one["horizon"][-1]),
@@ -89,29 +85,15 @@ def by_horizon(joint: xr.Dataset) -> list[dict[str, Any]]:
     costs = explored(joint, joint.attrs["num_classes"])
     for i in range(joint.sizes["point"]):
         one = joint.isel(point=i)
-        regret = _common.mean_interval(one["expected_regret"].values)
+        regret = mean_interval(one["expected_regret"].values)
+        what = {"learner": "learner", "noise": "noise", "T": "horizon", "explore": "explore"}
+        means = ("realised_regret", "surrogate_excess", "comparator_loss", "target_loss")
         rows.append(
-            {
-                "learner": one["learner"].item(),
-                "noise": one["noise"].item(),
-                "T": one["horizon"].item(),
-                "explore": one["explore"].item(),
-                "expected_regret": regret.mean.item(),
-                "low_95": regret.low.item(),
-                "high_95": regret.high.item(),
-                "bound": one["bound"].item(),
-                "explored": costs[i],
-                "largest_gap": one["gap"].max().item(),
-            }
-            | {
-                column: one[column].mean().item()
-                for column in (
-                    "realised_regret",
-                    "surrogate_excess",
-                    "comparator_loss",
-                    "target_loss",
-                )
-            }
+            {column: one[name].item() for column, name in what.items()}
+            | bounds("expected_regret", Interval(*(end.item() for end in regret)))
+            | {"bound": one["bound"].item(), "explored": costs[i]}
+            | {"largest_gap": one["gap"].max().item()}
+            | {column: one[column].mean().item() for column in means}
         )
     return rows
 
@@ -125,7 +107,7 @@ def points(joint: xr.Dataset) -> list[tuple[str, float]]:
 def draw(joint: xr.Dataset, rows: list[dict[str, Any]], title: str):
     """Returns the figure: what was lost over T with standard errors, beside the bound."""
     names, noises = (list(dict.fromkeys(values)) for values in zip(*points(joint), strict=True))
-    figure, axes = _common.new_figure(
+    figure, axes = new_figure(
         nrows=len(noises),
         ncols=len(names),
         figsize=(5.6 * len(names), 4.0 * len(noises) + 0.6),
@@ -133,10 +115,10 @@ def draw(joint: xr.Dataset, rows: list[dict[str, Any]], title: str):
     )
     for name, noise in points(joint):
         panel = axes[noises.index(noise), names.index(name)]
-        one = _structured.select(joint, learner=name, noise=noise).sortby("horizon")
+        one = select(joint, learner=name, noise=noise).sortby("horizon")
         T, bound = one["horizon"].values, one["bound"].values
         panel.plot(T, bound, color="0.3", ls="--", label="bound of the theorem")
-        for colour, (variable, title) in zip(_common.COLOURS, VARIABLES.items(), strict=False):
+        for colour, (variable, title) in zip(COLOURS, VARIABLES.items(), strict=False):
             values = one[variable].values
             mean, spread = values.mean(axis=-1), values.std(axis=-1, ddof=min(1, values.shape[1]))
             found = next(

@@ -16,30 +16,11 @@ import numpy as np
 from jax.extend import core as jex
 
 from jonline._engine import program, programs, rounds, windows
-from jonline._engine.program import WIDTH
-from jonline._engine.rounds import Carry, Make, Metrics, Seen
+from jonline._engine.rounds import Carry, RoundRecord
 from jonline._engine.windows import Windows
-from jonline.core import Array, ArrayTree, PRNGKey
+from jonline.core import Array, ArrayTree, Make, Metrics, PRNGKey
 
 ENDLESS = 2**31 - 1
-
-__all__ = [
-    "ENDLESS",
-    "WIDTH",
-    "Built",
-    "Inputs",
-    "Plan",
-    "Running",
-    "Windows",
-    "advance",
-    "begin",
-    "build",
-    "bytes_of_a_lane",
-    "bytes_of_a_round",
-    "plain_round",
-    "stretch",
-    "written_out",
-]
 
 
 class Plan(NamedTuple):
@@ -68,7 +49,7 @@ class Inputs(NamedTuple):
     Attributes:
       data: the data set, a pytree of arrays.
       keys: (seeds,) run keys.
-      points: name -> (points,); seeds x points is a multiple of `WIDTH`.
+      points: name -> (points,); seeds x points is a multiple of `LANE_MULTIPLE`.
     """
 
     data: Any
@@ -110,7 +91,7 @@ def build(plan: Plan, inputs: Inputs) -> Built:
     Raises:
       TypeError: if a round has effects, such as printing; or what `make` and `metrics` raise.
     """
-    staged = program.stage(_begin(plan), _measured(plan), *inputs)
+    staged = stage_round(plan, inputs)
     programs.check_effects(staged.stages.effects)
     start = _compiled_start(plan, staged, inputs)
     measured = jax.tree.unflatten(staged.stages.out_tree, staged.stages.outs)[1]
@@ -126,11 +107,16 @@ def build(plan: Plan, inputs: Inputs) -> Built:
     return Built(start.call, advance.call, out)
 
 
+def stage_round(plan: Plan, inputs: Inputs) -> program.Staged:
+    """Returns a round of a block in stages: what `build` compiles."""
+    return program.stage(_first_carry(plan), _measured(plan), *inputs)
+
+
 def _compiled_start(plan: Plan, staged: program.Staged, inputs: Inputs) -> programs.Program:
     num_seeds, num_lanes = len(inputs.keys), plan.num_points * len(inputs.keys)
     ahead = [
         jax.ShapeDtypeStruct((num_seeds, *var.aval.shape), var.aval.dtype)
-        for var in staged.stages.seed.gives
+        for var in staged.stages.seed.residuals
     ]
     carry = jax.tree.map(
         lambda leaf: jax.ShapeDtypeStruct((*leaf.shape, num_lanes), leaf.dtype), staged.carry
@@ -144,10 +130,10 @@ def _compiled_start(plan: Plan, staged: program.Staged, inputs: Inputs) -> progr
 
 def _origin(name: str, plan: Plan, staged: program.Staged, out: Any) -> programs.Origin:
     numbers = plan._replace(make=None, metrics=None)
-    return programs.Origin(name, (staged.stages.equations, staged.begin), numbers, out)
+    return programs.Origin(name, (staged.stages.jaxpr, staged.first_carry), numbers, out)
 
 
-def begin(built: Built, inputs: Inputs) -> Running:
+def start_block(built: Built, inputs: Inputs) -> Running:
     """Returns a block before round 0."""
     carry, ahead = built.start(inputs, np.int32(0))
     return Running(inputs, ahead, carry)
@@ -158,7 +144,7 @@ def advance(built: Built, block: Running, first: int, last: int) -> tuple[Runnin
 
     Args:
       built: from `build`, for blocks of its shape on its device.
-      block: from `begin` or an earlier call; the memory of its carry is given away.
+      block: from `start_block` or an earlier call; the memory of its carry is given away.
       first, last: window numbers, last - first <= plan.capacity.
 
     Returns:
@@ -170,13 +156,13 @@ def advance(built: Built, block: Running, first: int, last: int) -> tuple[Runnin
 
 def stretch(
     plan: Plan, inputs: Inputs, first: int, last: int, length: int
-) -> Iterator[tuple[int, Carry, Seen]]:
+) -> Iterator[tuple[int, Carry, RoundRecord]]:
     """Plays rounds 0…first-1 unseen; yields rounds first…last-1, `length` at a time.
 
     Effects of a round, such as printing, are left out.
 
     Args:
-      plan, inputs: as for `begin`.
+      plan, inputs: as for `start_block`.
       first, last: 0-based rounds.
       length: static.
 
@@ -184,7 +170,7 @@ def stretch(
       The number of the first of the rounds, what the lanes carried before it, and what happened in
       all of them: leading axis rounds, last axis lanes.
     """
-    staged = program.stage(_begin(plan), _seen(plan), *inputs)
+    staged = program.stage(_first_carry(plan), _seen(plan), *inputs)
     carry, ahead = _compiled_start(plan, staged, inputs).call(inputs, np.int32(0))
     args = inputs, ahead, carry, np.int32(0), np.int32(0), np.int32(0)
     call = programs.compiled(lambda *args: _stretch(plan, staged.stages, length, *args), *args).call
@@ -205,9 +191,9 @@ def plain_round(plan: Plan, inputs: Inputs) -> Callable[[int, Carry], None] | No
     data, (key, point) = inputs.data, _first_lane(inputs)
 
     def one(t, carry):
-        return rounds.play(plan.make(point, data), plan.metrics, key, t, carry)
+        return rounds.play_round(plan.make(point, data), plan.metrics, key, t, carry)
 
-    carry = jax.eval_shape(_begin(plan), data, key, point)
+    carry = jax.eval_shape(_first_carry(plan), data, key, point)
     if not jax.make_jaxpr(one)(jax.ShapeDtypeStruct((), jnp.int32), carry).effects:
         return None
     of_lane = jax.jit(lambda t, carry: one(t, jax.tree.map(lambda leaf: leaf[..., 0], carry)))
@@ -224,7 +210,7 @@ def _start(plan, staged, inputs, zero):
     tiled = {name: jnp.tile(axis, len(keys)) for name, axis in points.items()}
 
     def of_lane(data, key, point):
-        leaves = jex.jaxpr_as_fun(staged.begin)(*jax.tree.leaves((data, key, point)))
+        leaves = jex.jaxpr_as_fun(staged.first_carry)(*jax.tree.leaves((data, key, point)))
         return jax.tree.unflatten(jax.tree.structure(staged.carry), leaves)
 
     of_lanes = jax.vmap(of_lane, (None, 0, 0), out_axes=-1)
@@ -236,11 +222,11 @@ def _advance(plan, staged, inputs, ahead, carry, first, last):
     prepared = program.prepare(
         staged, ahead, inputs.data, inputs.keys, inputs.points, plan.num_points, first
     )
-    start = windows.start(program.zeros(prepared))
+    start = windows.nothing(program.zeros(prepared))
 
     def one(t, value, drawn):
         carry, sums = value
-        carry, new = program.play(prepared, drawn, t, carry)
+        carry, new = program.evaluate_round(prepared, drawn, t, carry)
         return carry, windows.add(sums, new)
 
     def window(w, value):
@@ -248,13 +234,13 @@ def _advance(plan, staged, inputs, ahead, carry, first, last):
         first_round, every = w * plan.record_every, plan.record_every
         value = carry, start
         carry, sums = program.loop(prepared, first_round, first_round + every, one, value, every)
-        row = windows.end(sums, program.widen(prepared, carry))
+        row = windows.end(sums, program.to_carry(prepared, carry))
         return carry, _put(buffer, row, w - first)
 
     buffer = _room(windows.end(start, carry), plan.capacity)
-    value = (program.narrow(prepared, carry), buffer)
+    value = (program.to_round(prepared, carry), buffer)
     carry, buffer = jax.lax.fori_loop(first, last, window, value)
-    return program.widen(prepared, carry), buffer
+    return program.to_carry(prepared, carry), buffer
 
 
 def _stretch(plan, staged, length, inputs, ahead, carry, after, first, last):
@@ -263,36 +249,36 @@ def _stretch(plan, staged, length, inputs, ahead, carry, after, first, last):
     )
 
     def unseen(t, carry, drawn):
-        return program.play(prepared, drawn, t, carry)[0]
+        return program.evaluate_round(prepared, drawn, t, carry)[0]
 
     def seen(t, value, drawn):
         carry, buffer = value
-        carry, row = program.play(prepared, drawn, t, carry)
+        carry, row = program.evaluate_round(prepared, drawn, t, carry)
         return carry, _put(buffer, row, t - first)
 
-    carry = program.narrow(prepared, carry)
+    carry = program.to_round(prepared, carry)
     before = program.loop(prepared, after, first, unseen, carry, program.CHUNK)
     value = (before, _room(program.zeros(prepared), length))
     carry, buffer = program.loop(prepared, first, last, seen, value, length)
-    return program.widen(prepared, before), program.widen(prepared, carry), buffer
+    return program.to_carry(prepared, before), program.to_carry(prepared, carry), buffer
 
 
 def bytes_of_a_round(plan: Plan, inputs: Inputs) -> int:
     """Returns how many bytes a lane needs for each round that `stretch` yields; plays nothing."""
 
     def one(data, key, point):
-        carry = _begin(plan)(data, key, point)
-        return rounds.play(plan.make(point, data), plan.metrics, key, jnp.int32(0), carry)[2]
+        carry = _first_carry(plan)(data, key, point)
+        return rounds.play_round(plan.make(point, data), plan.metrics, key, jnp.int32(0), carry)[2]
 
     return _bytes(jax.eval_shape(one, inputs.data, *_first_lane(inputs)))
 
 
 def bytes_of_a_lane(plan: Plan, inputs: Inputs) -> int:
     """Returns the bytes that one lane carries from round to round; plays nothing."""
-    return _bytes(jax.eval_shape(_begin(plan), inputs.data, *_first_lane(inputs)))
+    return _bytes(jax.eval_shape(_first_carry(plan), inputs.data, *_first_lane(inputs)))
 
 
-def written_out(plan: Plan, inputs: Inputs) -> str:
+def program_text(plan: Plan, inputs: Inputs) -> str:
     """Returns a digest of what a run is, whatever its block: of its first round, lowered.
 
     What `make` and `metrics` close over is in it. Plays nothing.
@@ -302,8 +288,8 @@ def written_out(plan: Plan, inputs: Inputs) -> str:
     """
 
     def one(data, key, point, t):
-        carry = _begin(plan)(data, key, point)
-        return carry, rounds.play(plan.make(point, data), plan.metrics, key, t, carry)[:2]
+        carry = _first_carry(plan)(data, key, point)
+        return carry, rounds.play_round(plan.make(point, data), plan.metrics, key, t, carry)[:2]
 
     traced = jax.jit(one).trace(inputs.data, *_first_lane(inputs), np.int32(0))
     return programs.text_of(traced)
@@ -311,7 +297,7 @@ def written_out(plan: Plan, inputs: Inputs) -> str:
 
 def _measured(plan: Plan) -> Callable:
     def one_round(data, key, t, point, carry):
-        new, measured, _ = rounds.play(plan.make(point, data), plan.metrics, key, t, carry)
+        new, measured, _ = rounds.play_round(plan.make(point, data), plan.metrics, key, t, carry)
         return new, windows.summands(measured)
 
     return one_round
@@ -319,7 +305,7 @@ def _measured(plan: Plan) -> Callable:
 
 def _seen(plan: Plan) -> Callable:
     def one_round(data, key, t, point, carry):
-        new, _, seen = rounds.play(plan.make(point, data), plan.metrics, key, t, carry)
+        new, _, seen = rounds.play_round(plan.make(point, data), plan.metrics, key, t, carry)
         return new, seen
 
     return one_round
@@ -333,8 +319,8 @@ def _bytes(tree: ArrayTree) -> int:
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
-def _begin(plan: Plan) -> Callable:
-    return lambda data, key, point: rounds.begin(plan.make(point, data), key, plan.horizon)
+def _first_carry(plan: Plan) -> Callable:
+    return lambda data, key, point: rounds.first_carry(plan.make(point, data), key, plan.horizon)
 
 
 def _room(row: ArrayTree, size: int) -> ArrayTree:

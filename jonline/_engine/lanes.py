@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jonline._engine import jaxprs as equations
-from jonline._engine.loops import Block, Lanes, of_shared, operands, scan, spread, while_loop
+from jonline._engine import jaxprs
+from jonline._engine.loops import LaneContext, Lanes, of_shared, operands, scan, spread, while_loop
 
 _ELEMENTWISE = frozenset(
     """
@@ -36,19 +36,19 @@ _SAME_PARAMS = frozenset(
 )
 
 
-def evaluate(eqns: Sequence[Any], env: dict, block: Block) -> dict:
+def evaluate(eqns: Sequence[Any], env: dict, context: LaneContext) -> dict:
     """Returns `env` (variable -> Lanes, Alike or shared value) with the results of `eqns`."""
     env = dict(env)
     for eqn in eqns:
-        values = [equations.read(env, var) for var in eqn.invars]
+        values = [jaxprs.read(env, var) for var in eqn.invars]
         if any(isinstance(value, Lanes) for value in values):
-            values = operands(eqn, values, block)
+            values = operands(eqn, values, context)
             if eqn.primitive.name in LOOPS:
-                out = LOOPS[eqn.primitive.name](eqn, values, block)
+                out = LOOPS[eqn.primitive.name](eqn, values, context)
             else:
-                out = map(Lanes, _RULES.get(eqn.primitive.name, _by_vmap)(eqn, values, block))
+                out = map(Lanes, _RULES.get(eqn.primitive.name, _by_vmap)(eqn, values, context))
         else:
-            out = of_shared(eqn, values, block)
+            out = of_shared(eqn, values, context)
         env.update(zip(eqn.outvars, out, strict=True))
     return env
 
@@ -59,15 +59,15 @@ def _bind(eqn: Any, values: Sequence[Any], **changed: Any) -> list:
     return list(out) if eqn.primitive.multiple_results else [out]
 
 
-def _by_vmap(eqn: Any, values: list, block: Block) -> list:
-    del block
+def _by_vmap(eqn: Any, values: list, context: LaneContext) -> list:
+    del context
     axes = [-1 if isinstance(v, Lanes) else None for v in values]
     plain = [v.value if isinstance(v, Lanes) else v for v in values]
-    return jax.vmap(lambda *args: equations.bind(eqn, args), in_axes=axes, out_axes=-1)(*plain)
+    return jax.vmap(lambda *args: jaxprs.bind(eqn, args), in_axes=axes, out_axes=-1)(*plain)
 
 
-def _elementwise(eqn: Any, values: list, block: Block) -> list:
-    shape = (*eqn.outvars[0].aval.shape, block.num_lanes)
+def _elementwise(eqn: Any, values: list, context: LaneContext) -> list:
+    shape = (*eqn.outvars[0].aval.shape, context.num_lanes)
     return _bind(eqn, [_to_shape(v, shape) for v in values])
 
 
@@ -82,84 +82,84 @@ def _to_shape(value: Any, shape: tuple) -> Any:
     return value if value.shape == shape else lax.broadcast_in_dim(value, shape, dims)
 
 
-def _bitcast(eqn: Any, values: list, block: Block) -> list:
+def _bitcast(eqn: Any, values: list, context: LaneContext) -> list:
     """To another width it makes or takes a last axis, which here is not the lanes'."""
     if eqn.invars[0].aval.dtype.itemsize == eqn.outvars[0].aval.dtype.itemsize:
-        return _elementwise(eqn, values, block)
+        return _elementwise(eqn, values, context)
     lanes_first = jnp.moveaxis(values[0].value, -1, 0)
     return [jnp.moveaxis(out, 0, -1) for out in _bind(eqn, [lanes_first])]
 
 
-def _same_params(eqn: Any, values: list, block: Block) -> list:
-    del block
+def _same_params(eqn: Any, values: list, context: LaneContext) -> list:
+    del context
     return _bind(eqn, [values[0].value])
 
 
-def _reduce(eqn: Any, values: list, block: Block) -> list:
+def _reduce(eqn: Any, values: list, context: LaneContext) -> list:
     operands, starts = values[: len(values) // 2], values[len(values) // 2 :]
     if any(isinstance(start, Lanes) for start in starts):
-        return _by_vmap(eqn, values, block)
-    return _bind(eqn, [*(spread(v, block.num_lanes).value for v in operands), *starts])
+        return _by_vmap(eqn, values, context)
+    return _bind(eqn, [*(spread(v, context.num_lanes).value for v in operands), *starts])
 
 
-def _optimization_barrier(eqn: Any, values: list, block: Block) -> list:
-    return _bind(eqn, [spread(v, block.num_lanes).value for v in values])
+def _optimization_barrier(eqn: Any, values: list, context: LaneContext) -> list:
+    return _bind(eqn, [spread(v, context.num_lanes).value for v in values])
 
 
-def _broadcast_in_dim(eqn: Any, values: list, block: Block) -> list:
+def _broadcast_in_dim(eqn: Any, values: list, context: LaneContext) -> list:
     if len(values) > 1 or not isinstance(values[0], Lanes):
-        return _by_vmap(eqn, values, block)
+        return _by_vmap(eqn, values, context)
     shape, dims = eqn.params["shape"], eqn.params["broadcast_dimensions"]
-    return [lax.broadcast_in_dim(values[0].value, (*shape, block.num_lanes), (*dims, len(shape)))]
+    return [lax.broadcast_in_dim(values[0].value, (*shape, context.num_lanes), (*dims, len(shape)))]
 
 
-def _reshape(eqn: Any, values: list, block: Block) -> list:
+def _reshape(eqn: Any, values: list, context: LaneContext) -> list:
     if eqn.params["dimensions"] is not None:
-        return _by_vmap(eqn, values, block)
-    return [lax.reshape(values[0].value, (*eqn.params["new_sizes"], block.num_lanes))]
+        return _by_vmap(eqn, values, context)
+    return [lax.reshape(values[0].value, (*eqn.params["new_sizes"], context.num_lanes))]
 
 
-def _slice(eqn: Any, values: list, block: Block) -> list:
+def _slice(eqn: Any, values: list, context: LaneContext) -> list:
     p = eqn.params
     strides = None if p["strides"] is None else (*p["strides"], 1)
-    start, limit = (*p["start_indices"], 0), (*p["limit_indices"], block.num_lanes)
+    start, limit = (*p["start_indices"], 0), (*p["limit_indices"], context.num_lanes)
     return [lax.slice(values[0].value, start, limit, strides)]
 
 
-def _concatenate(eqn: Any, values: list, block: Block) -> list:
-    parts = [spread(v, block.num_lanes).value for v in values]
+def _concatenate(eqn: Any, values: list, context: LaneContext) -> list:
+    parts = [spread(v, context.num_lanes).value for v in values]
     return [lax.concatenate(parts, eqn.params["dimension"])]
 
 
-def _transpose(eqn: Any, values: list, block: Block) -> list:
-    del block
+def _transpose(eqn: Any, values: list, context: LaneContext) -> list:
+    del context
     order = eqn.params["permutation"]
     return [lax.transpose(values[0].value, (*order, len(order)))]
 
 
-def _dynamic_slice(eqn: Any, values: list, block: Block) -> list:
+def _dynamic_slice(eqn: Any, values: list, context: LaneContext) -> list:
     operand, *index = values
     if not isinstance(operand, Lanes) or any(isinstance(i, Lanes) for i in index):
-        return _by_vmap(eqn, values, block)
+        return _by_vmap(eqn, values, context)
     index.append(jnp.zeros_like(index[0]) if index else 0)
-    sizes = (*eqn.params["slice_sizes"], block.num_lanes)
+    sizes = (*eqn.params["slice_sizes"], context.num_lanes)
     return [lax.dynamic_slice(operand.value, index, sizes)]
 
 
-def _dynamic_update_slice(eqn: Any, values: list, block: Block) -> list:
+def _dynamic_update_slice(eqn: Any, values: list, context: LaneContext) -> list:
     operand, update, *index = values
     if any(isinstance(i, Lanes) for i in index):
-        return _by_vmap(eqn, values, block)
+        return _by_vmap(eqn, values, context)
     index.append(jnp.zeros_like(index[0]) if index else 0)
-    operand, update = spread(operand, block.num_lanes), spread(update, block.num_lanes)
+    operand, update = spread(operand, context.num_lanes), spread(update, context.num_lanes)
     return [lax.dynamic_update_slice(operand.value, update.value, index)]
 
 
-def _dot_general(eqn: Any, values: list, block: Block) -> list:
+def _dot_general(eqn: Any, values: list, context: LaneContext) -> list:
     """A product with a vector is a sum of products; one of two matrices goes through `vmap`."""
     left, right = (var.aval for var in eqn.invars)
-    if not equations.is_with_vector(eqn):
-        return _by_vmap(eqn, values, block)
+    if not jaxprs.is_with_vector(eqn):
+        return _by_vmap(eqn, values, context)
     (of_left, of_right), _ = eqn.params["dimension_numbers"]
     ndim = max(left.ndim, right.ndim)
     axis = int((of_right if left.ndim == 1 else of_left)[0])
@@ -170,11 +170,11 @@ def _dot_general(eqn: Any, values: list, block: Block) -> list:
         shape[axis] = aval.shape[0]
         wide.append(value if aval.ndim == ndim else value.reshape(*shape, value.shape[-1]))
     products = wide[0] * wide[1]
-    products = products + block.minus_zero.astype(products.dtype)
-    return [equations.ordered_sum(products, (axis,))]
+    products = products + context.minus_zero.astype(products.dtype)
+    return [jaxprs.ordered_sum(products, (axis,))]
 
 
-_RULES: dict[str, Callable[[Any, list, Block], list]] = {
+_RULES: dict[str, Callable[[Any, list, LaneContext], list]] = {
     **dict.fromkeys(_ELEMENTWISE, _elementwise),
     **dict.fromkeys(_SAME_PARAMS, _same_params),
     "reduce": _reduce,
@@ -191,4 +191,4 @@ _RULES: dict[str, Callable[[Any, list, Block], list]] = {
 }
 
 # These tell themselves which results differ between lanes.
-LOOPS: dict[str, Callable[[Any, list, Block], list]] = {"while": while_loop, "scan": scan}
+LOOPS: dict[str, Callable[[Any, list, LaneContext], list]] = {"while": while_loop, "scan": scan}

@@ -1,7 +1,7 @@
 """Values of many lanes, and loops in which all lanes go round together.
 
-How the equations of a loop's body are evaluated, and where the lane axis of a value is, is the
-business of the round that the loop is in (`Block`).
+How the equations of a loop's body are evaluated, and which axis of a value is the lanes', is said
+by the round that the loop is in (`LaneContext`).
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend import core as jex
 
-from jonline._engine import jaxprs as equations
+from jonline._engine import jaxprs
 
 
 class Lanes(NamedTuple):
@@ -30,25 +30,25 @@ class Alike(NamedTuple):
     value: Any
 
 
-class Block(NamedTuple):
+class LaneContext(NamedTuple):
     """How the equations of a round are evaluated for many lanes.
 
     Attributes:
       num_lanes: L.
       minus_zero: -0.0, of which the compiler does not know.
       of_lanes: (L,) of the same.
-      evaluate: `(eqns, env, block) -> env`.
-      place: `(aval) -> axis`, where `evaluate` holds the lane axis of a value.
+      evaluate: `(eqns, env, context) -> env`.
+      lane_axis: `(aval) -> axis`, which one of a value `evaluate` has for the lanes: 0 or -1.
     """
 
     num_lanes: int
     minus_zero: Any
     of_lanes: Any
     evaluate: Callable[[Sequence[Any], dict, Any], dict]
-    place: Callable[[Any], int]
+    lane_axis: Callable[[Any], int]
 
 
-def last(aval: Any) -> int:
+def last_axis(aval: Any) -> int:
     del aval
     return -1
 
@@ -66,25 +66,25 @@ def shared(value: Any) -> Any:
     return value.value if isinstance(value, Alike) else value
 
 
-def changing(value: Any, block: Block) -> Lanes | Alike:
+def changing(value: Any, context: LaneContext) -> Lanes | Alike:
     """Marks a shared value that changes from round to round."""
     value = jnp.asarray(value)
     if not jnp.issubdtype(value.dtype, jnp.inexact):
         return Alike(value)
-    apart = spread(value, block.num_lanes).value
-    if equations.is_float(value):
-        apart = apart + block.of_lanes.astype(value.dtype)  # to the compiler no copies of one
-    return Lanes(jnp.moveaxis(apart, -1, block.place(value)))
+    apart = spread(value, context.num_lanes).value
+    if jaxprs.is_float(value):
+        apart = apart + context.of_lanes.astype(value.dtype)  # to the compiler no copies of one
+    return Lanes(jnp.moveaxis(apart, -1, context.lane_axis(value)))
 
 
-def spread_at(value: Any, aval: Any, block: Block) -> Lanes:
-    """Returns a value with the lane axis at its place."""
+def spread_at(value: Any, aval: Any, context: LaneContext) -> Lanes:
+    """Returns a value with the lane axis that the context gives it."""
     if isinstance(value, Lanes):
         return value
-    return Lanes(jnp.moveaxis(spread(value, block.num_lanes).value, -1, block.place(aval)))
+    return Lanes(jnp.moveaxis(spread(value, context.num_lanes).value, -1, context.lane_axis(aval)))
 
 
-def operands(eqn: Any, values: Sequence[Any], block: Block) -> list:
+def operands(eqn: Any, values: Sequence[Any], context: LaneContext) -> list:
     """The operands of an equation of lanes: Lanes, or shared arrays.
 
     In the branches of a condition, which JAX evaluates, floating numbers may be made of them.
@@ -92,32 +92,32 @@ def operands(eqn: Any, values: Sequence[Any], block: Block) -> list:
     if eqn.primitive.name != "cond":
         return [*map(shared, values)]
     pairs = zip(values[1:], eqn.invars[1:], strict=True)
-    rest = [spread_at(v, var.aval, block) if isinstance(v, Alike) else v for v, var in pairs]
+    rest = [spread_at(v, var.aval, context) if isinstance(v, Alike) else v for v, var in pairs]
     return [shared(values[0]), *rest]
 
 
-def of_shared(eqn: Any, values: Sequence[Any], block: Block) -> list:
+def of_shared(eqn: Any, values: Sequence[Any], context: LaneContext) -> list:
     """Evaluates an equation none of whose operands differs between lanes."""
-    out = equations.bind(eqn, [shared(value) for value in values])
-    changes = eqn.primitive is equations.DRAWN or any(isinstance(v, Alike) for v in values)
-    return [changing(value, block) for value in out] if changes else out
+    out = jaxprs.bind(eqn, [shared(value) for value in values])
+    changes = eqn.primitive is jaxprs.DRAWN or any(isinstance(v, Alike) for v in values)
+    return [changing(value, context) for value in out] if changes else out
 
 
-def _call(closed: Any, values: Sequence[Any], block: Block) -> list:
+def _call(closed: Any, values: Sequence[Any], context: LaneContext) -> list:
     env = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
     env.update(zip(closed.jaxpr.invars, _marked(values, [False] * len(values)), strict=True))
-    env = block.evaluate(closed.jaxpr.eqns, env, block)
-    return [equations.read(env, var) for var in closed.jaxpr.outvars]
+    env = context.evaluate(closed.jaxpr.eqns, env, context)
+    return [jaxprs.read(env, var) for var in closed.jaxpr.outvars]
 
 
-def while_loop(eqn: Any, values: list, block: Block) -> list:
+def while_loop(eqn: Any, values: list, context: LaneContext) -> list:
     """All lanes go on until the last is done; a lane that is done keeps its values."""
     p = eqn.params
     n_cond, n_body = p["cond_nconsts"], p["body_nconsts"]
     cond_consts, body_consts = values[:n_cond], values[n_cond : n_cond + n_body]
 
     start = values[n_cond + n_body :]
-    places = [block.place(var.aval) for var in eqn.outvars]
+    lane_axes = [context.lane_axis(var.aval) for var in eqn.outvars]
     flags = [a or _is_inexact(var) for a, var in zip(_flags(start), eqn.outvars, strict=True)]
     while True:
         (ends_apart,) = _differ(p["cond_jaxpr"], _flags(cond_consts) + flags)
@@ -128,26 +128,26 @@ def while_loop(eqn: Any, values: list, block: Block) -> list:
         flags = more
 
     def goes_on(carry):
-        (on,) = _call(p["cond_jaxpr"], [*cond_consts, *_marked(carry, flags)], block)
+        (on,) = _call(p["cond_jaxpr"], [*cond_consts, *_marked(carry, flags)], context)
         return on.value if isinstance(on, Lanes) else shared(on)
 
     def body(carry):
-        new = _call(p["body_jaxpr"], [*body_consts, *_marked(carry, flags)], block)
-        new = _plain(new, flags, eqn.outvars, block)
+        new = _call(p["body_jaxpr"], [*body_consts, *_marked(carry, flags)], context)
+        new = _plain(new, flags, eqn.outvars, context)
         if not ends_apart:
             return new
         on = goes_on(carry)
         return [
-            jnp.where(on if place == -1 else on.reshape(-1, *[1] * (a.ndim - 1)), a, b)
-            for a, b, place in zip(new, carry, places, strict=True)
+            jnp.where(on if lane_axis == -1 else on.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+            for a, b, lane_axis in zip(new, carry, lane_axes, strict=True)
         ]
 
-    start = _plain(start, flags, eqn.outvars, block)
+    start = _plain(start, flags, eqn.outvars, context)
     last = lax.while_loop(lambda carry: jnp.any(goes_on(carry)), body, start)
     return _marked(last, flags)
 
 
-def scan(eqn: Any, values: list, block: Block) -> list:
+def scan(eqn: Any, values: list, context: LaneContext) -> list:
     p = eqn.params
     n_consts, n_carry = p["num_consts"], p["num_carry"]
     consts, carry, xs = (
@@ -167,24 +167,24 @@ def scan(eqn: Any, values: list, block: Block) -> list:
     of_one, ys_of_one = p["jaxpr"].jaxpr.invars[n_consts + n_carry :], p["jaxpr"].jaxpr.outvars
 
     def body(carry, now):
-        now = _with_lanes(now, of_xs, [-1] * len(xs), _places(of_one, block))
+        now = _with_lanes(now, of_xs, [-1] * len(xs), _lane_axes(of_one, context))
         args = [*consts, *_marked(carry, flags), *_marked(now, of_xs)]
-        out = _call(p["jaxpr"], args, block)
-        ys = _plain(out[n_carry:], of_ys, ys_of_one[n_carry:], block)
-        ys = _with_lanes(ys, of_ys, _places(ys_of_one[n_carry:], block), [-1] * len(ys))
-        return _plain(out[:n_carry], flags, of_carry, block), ys
+        out = _call(p["jaxpr"], args, context)
+        ys = _plain(out[n_carry:], of_ys, ys_of_one[n_carry:], context)
+        ys = _with_lanes(ys, of_ys, _lane_axes(ys_of_one[n_carry:], context), [-1] * len(ys))
+        return _plain(out[:n_carry], flags, of_carry, context), ys
 
-    start = _plain(carry, flags, of_carry, block)
+    start = _plain(carry, flags, of_carry, context)
     arrays = [x.value if isinstance(x, Lanes) else x for x in xs]
-    whole = _places(eqn.invars[n_consts + n_carry :], block)
+    whole = _lane_axes(eqn.invars[n_consts + n_carry :], context)
     arrays = _with_lanes(arrays, of_xs, whole, [-1] * len(xs))
     last, ys = lax.scan(body, start, arrays, p["length"], p["reverse"], p["unroll"])
-    ys = _with_lanes(ys, of_ys, [-1] * len(ys), _places(whole_ys, block))
+    ys = _with_lanes(ys, of_ys, [-1] * len(ys), _lane_axes(whole_ys, context))
     return [*_marked(last, flags), *_marked(ys, of_ys)]
 
 
-def _places(variables: Sequence[Any], block: Block) -> list[int]:
-    return [block.place(var.aval) for var in variables]
+def _lane_axes(variables: Sequence[Any], context: LaneContext) -> list[int]:
+    return [context.lane_axis(var.aval) for var in variables]
 
 
 def _with_lanes(
@@ -212,11 +212,11 @@ def _marked(values: Sequence[Any], flags: Sequence[bool]) -> list:
 
 
 def _plain(
-    values: Sequence[Any], flags: Sequence[bool], variables: Sequence[Any], block: Block
+    values: Sequence[Any], flags: Sequence[bool], variables: Sequence[Any], context: LaneContext
 ) -> list:
     """The arrays of values, spread over the lanes where `flags` says that lanes may differ."""
     each = zip(values, flags, variables, strict=True)
-    return [spread_at(v, var.aval, block).value if f else shared(v) for v, f, var in each]
+    return [spread_at(v, var.aval, context).value if f else shared(v) for v, f, var in each]
 
 
 def _differ(closed: Any, flags: Sequence[bool]) -> list[bool]:

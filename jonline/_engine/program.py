@@ -1,6 +1,6 @@
 """A round of a whole block of lanes: its stages evaluated where they cost least, and the loop.
 
-Lane u * num_points + p is seed u of the block with point p. What hangs on the seed alone is
+Lane u * num_points + p is seed u of the block with point p. What depends on the seed alone is
 evaluated per seed and then repeated over the points.
 
 Rounds are evaluated with the lane axis last (`lanes`), those that multiply a large matrix as
@@ -14,25 +14,32 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jonline._engine import jaxprs as equations
-from jonline._engine import lanes, loops, programs, stages
-from jonline._engine import lanes_first as wide
+from jonline._engine import jaxprs, lanes, lanes_first, loops, programs, stages
 from jonline._engine.loops import Lanes
 from jonline._engine.rounds import Carry
 from jonline.core import Array, PRNGKey
 
-WIDTH = 16  # rounds of a chunk, like lanes of a block, are a multiple: full vectors of float32
+LANE_MULTIPLE = (
+    16  # rounds of a chunk, like lanes of a block, are a multiple: full vectors of float32
+)
 CHUNK = 1024  # rounds drawn ahead at most
 _CHUNK_BYTES = 1 << 19  # what is drawn ahead stays in the cache
 
 
-class Program(NamedTuple):
-    """A round in stages, with all that can be computed before the first round computed."""
+class PreparedRound(NamedTuple):
+    """A round in stages, with all that can be computed before the first round computed.
+
+    Attributes:
+      staged: the stages.
+      env: what the round reads of earlier stages: variable -> shared value or Lanes.
+      draw: `(rounds (C,)) -> list` of what is drawn for them, with lanes, (C, ...).
+      context: how it is evaluated for many lanes.
+    """
 
     staged: stages.Stages
-    env: dict  # what the round reads of earlier stages: variable -> shared value or Lanes
-    draw: Callable[[Array], list]  # (C,) rounds -> what is drawn for them, with lanes, (C, ...)
-    block: loops.Block
+    env: dict
+    draw: Callable[[Array], list]
+    context: loops.LaneContext
 
 
 class Staged(NamedTuple):
@@ -40,22 +47,22 @@ class Staged(NamedTuple):
 
     Attributes:
       stages: of the round.
-      begin: closed jaxpr of what a lane carries before the first round.
+      first_carry: closed jaxpr of what a lane carries before the first round.
       carry: its shapes.
     """
 
     stages: stages.Stages
-    begin: Any
+    first_carry: Any
     carry: Carry
 
 
 def stage(
-    begin: Callable, one_round: Callable, data: Any, keys: PRNGKey, points: dict[str, Any]
+    first_carry: Callable, one_round: Callable, data: Any, keys: PRNGKey, points: dict[str, Any]
 ) -> Staged:
     """Splits a round into stages, for blocks with the shapes of these.
 
     Args:
-      begin: `(data, run_key, point) -> carry`, for one lane.
+      first_carry: `(data, run_key, point) -> carry`, for one lane.
       one_round: `(data, run_key, t, point, carry) -> (carry, rest)`, for one lane.
       data: shared by all lanes.
       keys: (seeds,) run keys.
@@ -63,7 +70,7 @@ def stage(
     """
     data = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), data)
     key, point = _one(keys), jax.tree.map(_one, points)
-    closed, tree = equations.flat_jaxpr(begin, data, key, point)
+    closed, tree = jaxprs.flat_jaxpr(first_carry, data, key, point)
     programs.check_effects(programs.names_of_effects(closed.jaxpr))
     leaves = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in closed.out_avals]
     carry = jax.tree.unflatten(tree, leaves)
@@ -81,8 +88,8 @@ def ahead(staged: stages.Stages, data: Any, keys: PRNGKey, zero: Array) -> list[
     shared = _shared(staged, data, _minus_zero(zero < 0))
 
     def of_seed(key):
-        env = equations.evaluate(staged.seed.eqns, shared | {staged.inputs[1][0]: key})
-        return [env[var] for var in staged.seed.gives]
+        env = jaxprs.evaluate(staged.seed.eqns, shared | {staged.inputs[1][0]: key})
+        return [env[var] for var in staged.seed.residuals]
 
     return jax.vmap(of_seed)(keys)
 
@@ -90,7 +97,7 @@ def ahead(staged: stages.Stages, data: Any, keys: PRNGKey, zero: Array) -> list[
 def _shared(staged: stages.Stages, data: Any, minus_zero: Array) -> dict:
     env = staged.constants | {staged.minus_zero: minus_zero}
     env |= dict(zip(staged.inputs[0], jax.tree.leaves(data), strict=True))
-    return equations.evaluate(staged.shared.eqns, env)
+    return jaxprs.evaluate(staged.shared.eqns, env)
 
 
 def prepare(
@@ -101,7 +108,7 @@ def prepare(
     points: dict[str, Any],
     num_points: int,
     first: Array,
-) -> Program:
+) -> PreparedRound:
     """Evaluates the stages that come before the rounds.
 
     Args:
@@ -114,11 +121,13 @@ def prepare(
     num_seeds = len(keys)
     num_lanes = num_seeds * num_points
     _, of_key, of_time, of_point, _ = staged.inputs
-    evaluate, place = (wide.evaluate, wide.place) if staged.wide else (lanes.evaluate, loops.last)
+    evaluate, lane_axis = lanes.evaluate, loops.last_axis
+    if staged.lanes_first:
+        evaluate, lane_axis = lanes_first.evaluate, lanes_first.lane_axis
     of_lanes = _minus_zero(first < -jnp.arange(num_lanes, dtype=jnp.int32))
-    block = loops.Block(num_lanes, _minus_zero(first < 0), of_lanes, evaluate, place)
-    shared = _shared(staged, data, block.minus_zero)
-    seed_vars = (*of_key, *staged.seed.gives)
+    context = loops.LaneContext(num_lanes, _minus_zero(first < 0), of_lanes, evaluate, lane_axis)
+    shared = _shared(staged, data, context.minus_zero)
+    seed_vars = (*of_key, *staged.seed.residuals)
     seed_values = (keys, *ahead)
 
     def to_lanes(value):  # (seeds, ...) -> (..., lanes)
@@ -126,7 +135,7 @@ def prepare(
         repeated = jnp.broadcast_to(value[..., None], (*value.shape, num_points))
         return repeated.reshape(*value.shape[:-1], num_lanes)
 
-    read_by_lanes = {*staged.lane.reads, *staged.round.reads}
+    read_by_lanes = {*staged.lane.inputs, *staged.round.inputs}
     env = dict(shared)
     for var, value in zip(seed_vars, seed_values, strict=True):
         if var in read_by_lanes:
@@ -134,17 +143,17 @@ def prepare(
     for var, of_points in zip(of_point, jax.tree.leaves(points), strict=True):
         env[var] = Lanes(jnp.tile(of_points, num_seeds))
     env = lanes.evaluate(
-        staged.lane.eqns, env, block._replace(evaluate=lanes.evaluate, place=loops.last)
+        staged.lane.eqns, env, context._replace(evaluate=lanes.evaluate, lane_axis=loops.last_axis)
     )
     for var, value in env.items():
         if isinstance(value, Lanes):
-            env[var] = Lanes(jnp.moveaxis(value.value, -1, place(var.aval)))
+            env[var] = Lanes(jnp.moveaxis(value.value, -1, lane_axis(var.aval)))
 
     def draw(rounds):
         def one(t, *values):
             env = shared | dict(zip(seed_vars, values, strict=True)) | {of_time[0]: t}
-            env = equations.evaluate(staged.draw.eqns, env)
-            return [env[var] for var in staged.draw.gives]
+            env = jaxprs.evaluate(staged.draw.eqns, env)
+            return [env[var] for var in staged.draw.residuals]
 
         fixed = [None] * len(seed_vars)
         of_rounds = jax.vmap(one, in_axes=(0, *fixed))
@@ -152,11 +161,11 @@ def prepare(
         drawn = of_seeds(rounds, *seed_values)  # (seeds, rounds, ...) each
         drawn = [jax.vmap(to_lanes)(jnp.moveaxis(value, 1, 0)) for value in drawn]
         return [
-            value if place(var.aval) == -1 else jnp.moveaxis(value, -1, 1)
-            for value, var in zip(drawn, staged.draw.gives, strict=True)
+            value if lane_axis(var.aval) == -1 else jnp.moveaxis(value, -1, 1)
+            for value, var in zip(drawn, staged.draw.residuals, strict=True)
         ]
 
-    return Program(staged, env, draw, block)
+    return PreparedRound(staged, env, draw, context)
 
 
 def _minus_zero(never: Array) -> Array:
@@ -165,76 +174,76 @@ def _minus_zero(never: Array) -> Array:
     return jax.lax.bitcast_convert_type(sign, jnp.float32)
 
 
-def play(program: Program, drawn: list, t: Array, carry: Any) -> tuple[Any, Any]:
-    """Plays round t of all lanes; returns (carry, rest).
+def evaluate_round(prepared: PreparedRound, drawn: list, t: Array, carry: Any) -> tuple[Any, Any]:
+    """Evaluates round t of all lanes; returns (carry, rest).
 
-    The carry is `narrow`, the rest has the lane axis last.
+    The carry is as `to_round` returns it, the rest has the lane axis last.
     """
-    staged, block = program.staged, program.block
-    env = program.env | dict(zip(staged.draw.gives, map(Lanes, drawn), strict=True))
+    staged, context = prepared.staged, prepared.context
+    env = prepared.env | dict(zip(staged.draw.residuals, map(Lanes, drawn), strict=True))
     env[staged.inputs[2][0]] = t
-    of_example = equations.evaluate(staged.example.eqns, env)
-    env |= {var: loops.changing(of_example[var], block) for var in staged.example.gives}
+    of_example = jaxprs.evaluate(staged.example.eqns, env)
+    env |= {var: loops.changing(of_example[var], context) for var in staged.example.residuals}
     env[staged.inputs[2][0]] = loops.Alike(t)
     for var, leaf, same in zip(
         staged.inputs[4], jax.tree.leaves(carry), staged.uniform, strict=True
     ):
         env[var] = loops.Alike(leaf) if same else Lanes(leaf)
-    env = block.evaluate(staged.round.eqns, env, block)
+    env = context.evaluate(staged.round.eqns, env, context)
     return jax.tree.unflatten(
-        staged.out_tree, [_out(program, env, i) for i in range(len(staged.outs))]
+        staged.out_tree, [_out(prepared, env, i) for i in range(len(staged.outs))]
     )
 
 
-def _out(program: Program, env: dict, i: int) -> Array:
-    staged, block = program.staged, program.block
-    aval, value = staged.outs[i].aval, equations.read(env, staged.outs[i])
+def _out(prepared: PreparedRound, env: dict, i: int) -> Array:
+    staged, context = prepared.staged, prepared.context
+    aval, value = staged.outs[i].aval, jaxprs.read(env, staged.outs[i])
     is_carry = i < len(staged.uniform)
     if is_carry and staged.uniform[i]:
         return loops.shared(value)
-    value = loops.spread_at(value, aval, block).value
-    return value if is_carry else jnp.moveaxis(value, block.place(aval), -1)
+    value = loops.spread_at(value, aval, context).value
+    return value if is_carry else jnp.moveaxis(value, context.lane_axis(aval), -1)
 
 
-def narrow(program: Program, carry: Any) -> Any:
-    """Puts a carry as rounds want it: no lane axis for uniform leaves, in its place for others."""
+def to_round(prepared: PreparedRound, carry: Any) -> Any:
+    """Returns a carry as rounds want it: uniform leaves once, others with their own lane axis."""
     leaves, tree = jax.tree.flatten(carry)
-    staged = program.staged
+    staged = prepared.staged
     triples = zip(leaves, staged.uniform, staged.inputs[4], strict=True)
     return jax.tree.unflatten(
         tree,
         [
-            leaf[..., 0] if same else jnp.moveaxis(leaf, -1, program.block.place(var.aval))
+            leaf[..., 0] if same else jnp.moveaxis(leaf, -1, prepared.context.lane_axis(var.aval))
             for leaf, same, var in triples
         ],
     )
 
 
-def widen(program: Program, carry: Any) -> Any:
-    """Undoes `narrow`."""
+def to_carry(prepared: PreparedRound, carry: Any) -> Any:
+    """Undoes `to_round`: the lane axis of every leaf is the last."""
     leaves, tree = jax.tree.flatten(carry)
-    staged = program.staged
+    staged = prepared.staged
     triples = zip(leaves, staged.uniform, staged.inputs[4], strict=True)
     return jax.tree.unflatten(
         tree,
         [
-            loops.spread(leaf, program.block.num_lanes).value
+            loops.spread(leaf, prepared.context.num_lanes).value
             if same
-            else jnp.moveaxis(leaf, program.block.place(var.aval), -1)
+            else jnp.moveaxis(leaf, prepared.context.lane_axis(var.aval), -1)
             for leaf, same, var in triples
         ],
     )
 
 
-def zeros(program: Program) -> Any:
-    """Returns zeros of the shapes of the rest that `play` returns."""
-    avals = [var.aval for var in program.staged.outs]
-    leaves = [jnp.zeros((*aval.shape, program.block.num_lanes), aval.dtype) for aval in avals]
-    return jax.tree.unflatten(program.staged.out_tree, leaves)[1]
+def zeros(prepared: PreparedRound) -> Any:
+    """Returns zeros of the shapes of the rest that `evaluate_round` returns."""
+    avals = [var.aval for var in prepared.staged.outs]
+    leaves = [jnp.zeros((*aval.shape, prepared.context.num_lanes), aval.dtype) for aval in avals]
+    return jax.tree.unflatten(prepared.staged.out_tree, leaves)[1]
 
 
 def loop(
-    program: Program,
+    prepared: PreparedRound,
     begin: Array | int,
     end: Array | int,
     body: Callable[[Array, Any, list], Any],
@@ -245,15 +254,15 @@ def loop(
 
     `most`, static, bounds end - begin where a bound is known; it keeps chunks short.
     """
-    drawn = jax.eval_shape(program.draw, jax.ShapeDtypeStruct((WIDTH,), jnp.int32))
-    size = sum(leaf.size * leaf.dtype.itemsize for leaf in drawn) // WIDTH
+    drawn = jax.eval_shape(prepared.draw, jax.ShapeDtypeStruct((LANE_MULTIPLE,), jnp.int32))
+    size = sum(leaf.size * leaf.dtype.itemsize for leaf in drawn) // LANE_MULTIPLE
     chunk = max(min(CHUNK, most, _CHUNK_BYTES // max(size, 1)), 1)
     chunk = -(-most // -(-most // chunk))  # equal chunks
-    chunk = -(-chunk // WIDTH) * WIDTH
+    chunk = -(-chunk // LANE_MULTIPLE) * LANE_MULTIPLE
 
     def one_chunk(c, value):
         t = begin + c * chunk
-        drawn = program.draw(t + jnp.arange(chunk, dtype=jnp.int32))
+        drawn = prepared.draw(t + jnp.arange(chunk, dtype=jnp.int32))
 
         def one(i, value):
             now = [jax.lax.dynamic_index_in_dim(leaf, i, 0, False) for leaf in drawn]

@@ -88,6 +88,7 @@ def compiled(
         def of_leaves(*leaves):
             return jax.tree.leaves(function(*jax.tree.unflatten(structure, leaves)))
 
+        of_leaves.__name__ = origin.name or "program"  # what XLA calls it in a dump
         lowered = jax.jit(of_leaves, donate_argnums=given).lower(*leaves)
         found = lowered.compile(COMPILER_OPTIONS)
     with _lock:

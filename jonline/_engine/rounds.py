@@ -1,42 +1,24 @@
 """One round of one run: predict, answer, measure, and deliver the answers that are due."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from jonline import checks
-from jonline._engine import jaxprs as equations
+from jonline._engine import jaxprs, pending
 from jonline.core import (
     Array,
-    ArrayTree,
     Environment,
     Example,
     Feedback,
     Learner,
+    Metrics,
     Prediction,
     PRNGKey,
     State,
 )
 
 PURPOSES = ("init", "source", "predict", "oracle", "update", "delay")
-
-Make = Callable[[dict[str, Any], Any], tuple[Learner, Environment]]
-Metrics = Callable[[Example, Prediction, Feedback, State], dict[str, Any]]
-
-
-class Ring(NamedTuple):
-    """Answers on their way: slot s holds the youngest round t with t mod size = s.
-
-    `feedback` holds its leaves but for constants, see `_varying`; `due` is the round in which the
-    answer comes, -1 where none does.
-    """
-
-    x: Array
-    prediction: ArrayTree
-    feedback: ArrayTree
-    due: Array
 
 
 class Carry(NamedTuple):
@@ -53,7 +35,7 @@ class Carry(NamedTuple):
     num_pending: Array
 
 
-class Seen(NamedTuple):
+class RoundRecord(NamedTuple):
     """What happened in a round; `state` is the learner's before the update."""
 
     example: Example
@@ -68,7 +50,7 @@ def purpose_keys(run_key: PRNGKey) -> dict[str, PRNGKey]:
     return {name: jax.random.fold_in(run_key, i) for i, name in enumerate(PURPOSES)}
 
 
-def begin(made: tuple[Learner, Environment], run_key: PRNGKey, num_rounds: int) -> Carry:
+def first_carry(made: tuple[Learner, Environment], run_key: PRNGKey, num_rounds: int) -> Carry:
     """Returns the carry before round 0 of a run of at most `num_rounds`."""
     learner, environment = made
     keys = purpose_keys(run_key)
@@ -80,24 +62,19 @@ def begin(made: tuple[Learner, Environment], run_key: PRNGKey, num_rounds: int) 
         example = environment.stream.draw(environment.stream.init(keys["source"]), jnp.int32(0))
         prediction = _predict(learner, state, example.x, keys["predict"])
         feedback = environment.oracle(example.y, prediction, keys["oracle"])
-        return example.x, prediction, _varying(feedback)
+        return example.x, prediction, pending.varying(feedback)
 
-    # An answer that takes longer than the run never comes; it needs no slot.
-    size = min(environment.delay.max_rounds, num_rounds) + 1
-    slots = jax.tree.map(
-        lambda leaf: jnp.zeros((size, *leaf.shape), leaf.dtype), jax.eval_shape(ask)
-    )
-    ring = Ring(*slots, due=jnp.full(size, -1, jnp.int32))
+    ring = pending.empty_ring(environment.delay, jax.eval_shape(ask), num_rounds)
     return Carry(state, ring, jnp.zeros((), jnp.int32))
 
 
-def play(
+def play_round(
     made: tuple[Learner, Environment],
     metrics: Metrics,
     run_key: PRNGKey,
     t: Array,
     carry: Carry,
-) -> tuple[Carry, dict[str, Any], Seen]:
+) -> tuple[Carry, dict[str, Any], RoundRecord]:
     """Plays round t: predict, oracle, metrics, then `update` for every answer that is due.
 
     Args:
@@ -105,7 +82,7 @@ def play(
       metrics: `(example, prediction, feedback, state) -> dict of scalars`.
       run_key: key of the run.
       t: int32, 0-based.
-      carry: as `begin` or the round before returned it.
+      carry: as `first_carry` or the round before returned it.
 
     Returns:
       The carry, the metrics and what happened.
@@ -117,7 +94,7 @@ def play(
     learner, (stream, oracle, delay) = made
     keys = purpose_keys(run_key)
     source = stream.init(keys["source"])
-    example = equations.drawn(stream.draw(source, t))
+    example = jaxprs.drawn(stream.draw(source, t))
     prediction = _predict(learner, carry.state, example.x, jax.random.fold_in(keys["predict"], t))
     feedback = oracle(example.y, prediction, jax.random.fold_in(keys["oracle"], t))
     measured = metrics(example, prediction, feedback, carry.state)
@@ -130,27 +107,14 @@ def play(
 
     if delay is None:
         new = Carry(update(carry.state, t, example.x, prediction, feedback), (), carry.num_pending)
-        return new, measured, Seen(example, prediction, feedback, carry.state, jnp.int32(1))
+        return new, measured, RoundRecord(example, prediction, feedback, carry.state, jnp.int32(1))
 
-    wait = jnp.asarray(delay.sample(jax.random.fold_in(keys["delay"], t), t), jnp.int32)
-    wait = jnp.clip(wait, -1 if delay.may_never else 0, delay.max_rounds)
-    due = jnp.where(wait < 0, -1, t + wait) if delay.may_never else t + wait
-    size = carry.ring.due.shape[0]
-    ring = jax.tree.map(
-        lambda slots, new: jax.lax.dynamic_update_index_in_dim(
-            slots, jnp.asarray(new, slots.dtype), t % size, 0
-        ),
-        carry.ring,
-        Ring(example.x, prediction, _varying(feedback), due),
-    )
-
-    def update_late(state, t, item):
-        return update(state, t, item.x, item.prediction, _whole(feedback, item.feedback))
-
-    deliver = _deliver_fixed if delay.is_fixed and not delay.may_never else _deliver_due
-    state, delivered = deliver(update_late, carry.state, ring, t, wait)
+    state, ring, delivered = pending.deliver(
+        delay, jax.random.fold_in(keys["delay"], t), t, carry.ring,
+        (example.x, prediction, feedback), carry.state, update,
+    )  # fmt: skip
     new = Carry(state, ring, carry.num_pending + 1 - delivered)
-    return new, measured, Seen(example, prediction, feedback, carry.state, delivered)
+    return new, measured, RoundRecord(example, prediction, feedback, carry.state, delivered)
 
 
 def _predict(learner: Learner, state: State, x: Array, key: PRNGKey) -> Prediction:
@@ -161,56 +125,6 @@ def _predict(learner: Learner, state: State, x: Array, key: PRNGKey) -> Predicti
             f"{type(prediction).__name__} {prediction!r:.100}"
         )
     return prediction
-
-
-def _deliver_fixed(
-    update: Callable, state: State, ring: Ring, t: Array, wait: Array
-) -> tuple[State, Array]:
-    """Delivers the one answer that a fixed delay brings in round t, if that was asked at all."""
-    size = ring.due.shape[0]
-    asked = t - wait
-    item = _slot(ring, asked % size)
-    on = (asked >= 0) & (wait < size)
-    new = update(state, asked, item)
-    state = jax.tree.map(lambda a, b: jnp.where(on, a, b), new, state)
-    return state, on.astype(jnp.int32)
-
-
-def _deliver_due(
-    update: Callable, state: State, ring: Ring, t: Array, wait: Array
-) -> tuple[State, Array]:
-    """Delivers all answers that are due in round t, in the order in which they were asked."""
-    del wait
-    size = ring.due.shape[0]
-    ages = (t - jnp.arange(size)) % size
-
-    def oldest_younger_than(age):
-        return jnp.max(jnp.where((ring.due == t) & (ages < age), ages, -1))
-
-    def deliver(loop):
-        state, count, age = loop
-        item = _slot(ring, (t - age) % size)
-        state = update(state, t - age, item)
-        return state, count + 1, oldest_younger_than(age)
-
-    start = (state, jnp.int32(0), oldest_younger_than(size))
-    state, delivered, _ = jax.lax.while_loop(lambda loop: loop[2] >= 0, deliver, start)
-    return state, delivered
-
-
-def _varying(feedback: Feedback) -> list:
-    """Returns the leaves of a feedback that are not True in every round, which no ring holds."""
-    return [leaf for leaf in jax.tree.leaves(feedback) if not checks.known_true(leaf)]
-
-
-def _whole(like: Feedback, varying: list) -> Feedback:
-    """Returns the feedback, in the form of `like`, of which `varying` is left."""
-    left, (leaves, tree) = iter(varying), jax.tree.flatten(like)
-    return tree.unflatten([leaf if checks.known_true(leaf) else next(left) for leaf in leaves])
-
-
-def _slot(ring: Ring, i: Array) -> Ring:
-    return jax.tree.map(lambda slots: jax.lax.dynamic_index_in_dim(slots, i, 0, False), ring)
 
 
 def _own_type(path: Any, leaf: Any) -> Array:

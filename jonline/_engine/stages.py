@@ -4,7 +4,7 @@ A round is one pure function of (data, run key, round number, point, carry). Its
 sorted by what they depend on, and each sort is evaluated where it costs least:
 
   shared   the data alone                     once a call
-  seed     the run key                        once a call and seed
+  seed     the run key                        once a block and seed
   lane     the point (and the run key)        once a call and lane
   draw     the run key and the round number   a chunk of rounds ahead, once a seed
   example  the round number, in an example    in the round, once for all lanes
@@ -15,10 +15,9 @@ Of what a learner makes of an example only that is computed ahead whose bits are
 answer needs it.
 
 What depends on nothing or, but for examples, on the round number alone is recomputed wherever it is
-read. So examples,
-random words and whatever else hangs on the seed alone are computed once per seed and in wide
-vectors, though learners and streams are written for one lane and one round. The arithmetic is that
-of the traced round: nothing is reordered or approximated.
+read. So examples, random words and whatever else depends on the seed alone are computed once per
+seed and in long vectors, though learners and streams are written for one lane and one round. The
+arithmetic is that of the traced round: nothing is reordered or approximated.
 
 Whole numbers in the carry that begin equal in all lanes and that only the round number and their
 like change (the place in a ring) are *uniform*: the round computes them once, for all lanes.
@@ -34,11 +33,10 @@ import jax
 import jax.numpy as jnp
 from jax.extend import core as jex
 
-from jonline._engine import jaxprs as equations
-from jonline._engine import programs
+from jonline._engine import jaxprs, programs
 
 SEED, TIME, LANE, CARRY, EXAMPLE, UNIFORM = 1, 2, 4, 8, 16, 32
-_ORDER = ("shared", "seed", "lane", "draw", "example", "round")
+ORDER = ("shared", "seed", "lane", "draw", "example", "round")
 _FREE = ("nothing", "time")  # recomputed where they are read
 
 _ELEMENTWISE = frozenset(
@@ -49,7 +47,7 @@ _ELEMENTWISE = frozenset(
     """.split()
 )
 _TAKES = frozenset(("drawn", "dynamic_slice", "gather"))
-_LARGE = 2048  # numbers of a matrix with which a round is wide
+_LARGE = 2048  # numbers of a matrix with which a round is evaluated with the lanes first
 _SAME_ANYWHERE = frozenset(
     """
     abs broadcast_in_dim concatenate convert_element_type copy dynamic_slice gather max min
@@ -60,21 +58,21 @@ _SAME_ANYWHERE = frozenset(
 
 
 class Stage(NamedTuple):
-    """Equations in order, the variables they read from elsewhere, those that others read."""
+    """Equations in order, what they read from elsewhere, and what later stages read of them."""
 
     eqns: tuple
-    reads: tuple
-    gives: tuple
+    inputs: tuple
+    residuals: tuple
 
 
 class Stages(NamedTuple):
     """A round in stages; see the module's docstring. `out_tree` is that of the round."""
 
-    equations: Any  # the closed jaxpr that they are stages of
-    minus_zero: Any  # the variable of -0.0, see `equations.exact`
+    jaxpr: Any  # the closed one that they are stages of
+    minus_zero: Any  # the variable of -0.0, see `jaxprs.exact`
     inputs: tuple  # the variables of (data, key, time, point, carry), a tuple each
     uniform: tuple  # which leaves of the carry are
-    wide: bool  # whether the round multiplies a large matrix
+    lanes_first: bool  # whether the round multiplies a large matrix
     effects: tuple  # primitives that do more than return a value, which no stage has
     constants: dict
     shared: Stage
@@ -104,13 +102,13 @@ def split(function: Any, *args: Any, starts_equal: Sequence[bool] = ()) -> Stage
         default none does.
 
     Returns:
-      The stages of its `equations.exact` equations, with every call inlined.
+      The stages of its `jaxprs.exact` equations, with every call inlined.
     """
-    closed, out_tree = equations.flat_jaxpr(function, *args)
+    closed, out_tree = jaxprs.flat_jaxpr(function, *args)
     effects = programs.names_of_effects(closed.jaxpr)
     num_rest = len(closed.jaxpr.invars) - len(jax.tree.leaves(args[-1]))
     is_carry = [i >= num_rest for i in range(len(closed.jaxpr.invars))]
-    closed = equations.exact(programs.without_effects(closed) if effects else closed, is_carry)
+    closed = jaxprs.exact(programs.without_effects(closed) if effects else closed, is_carry)
     jaxpr = closed.jaxpr
     minus_zero, *rest = jaxpr.invars
     inputs = _grouped(rest, args)
@@ -120,7 +118,7 @@ def split(function: Any, *args: Any, starts_equal: Sequence[bool] = ()) -> Stage
     while True:
         of_carry = [UNIFORM << i if same else CARRY for i, same in enumerate(uniform)]
         bits = (0, SEED, TIME, LANE, of_carry)
-        depends, homes = _dependencies(jaxpr, inputs, bits, minus_zero)
+        depends, of_eqns = _dependencies(jaxpr, inputs, bits, minus_zero)
         if not any(uniform):
             break
         after = [_bits(depends, out) & (SEED | LANE | CARRY) for out in jaxpr.outvars]
@@ -128,37 +126,37 @@ def split(function: Any, *args: Any, starts_equal: Sequence[bool] = ()) -> Stage
         if still == uniform:
             break
         uniform = still
-    home = {var: _home(bits) for var, bits in depends.items()}
+    stage_of = {var: _stage_of(bits) for var, bits in depends.items()}
 
-    wide = _multiplies_large(jaxpr, homes, jaxpr.outvars[: len(uniform)])
-    stored = _stored(jaxpr, home, depends, wide)
+    lanes_first = _multiplies_large(jaxpr, of_eqns, jaxpr.outvars[: len(uniform)])
+    stored = _stored(jaxpr, stage_of, depends, lanes_first)
     outs = tuple(jaxpr.outvars)
     stages: dict = {}
-    wanted: dict = {name: {} for name in _ORDER}  # ordered sets
+    wanted: dict = {name: {} for name in ORDER}  # ordered sets
     wanted["round"].update((var, None) for var in outs if not isinstance(var, jex.Literal))
-    for name in reversed(_ORDER):
-        needed, mine = dict(wanted[name]), []
-        for eqn, where in zip(reversed(jaxpr.eqns), reversed(homes), strict=True):
+    for name in reversed(ORDER):
+        needed, own = dict(wanted[name]), []
+        for eqn, where in zip(reversed(jaxpr.eqns), reversed(of_eqns), strict=True):
             hit = any(var in needed for var in eqn.outvars)
             if hit and (where in (name, *_FREE) or not all(var in stored for var in eqn.outvars)):
-                mine.append(eqn)
+                own.append(eqn)
                 needed.update((v, None) for v in eqn.invars if not isinstance(v, jex.Literal))
-        made = {var for eqn in mine for var in eqn.outvars}
-        reads = tuple(
+        made = {var for eqn in own for var in eqn.outvars}
+        read = tuple(
             var
             for var in needed
-            if var not in made and (home[var] not in _FREE or var in inputs[2])
+            if var not in made and (stage_of[var] not in _FREE or var in inputs[2])
         )
-        for var in reads:
+        for var in read:
             if var not in _flat(inputs):
-                wanted[home[var]][var] = None
-        stages[name] = Stage(tuple(reversed(mine)), reads, tuple(wanted[name]))
+                wanted[stage_of[var]][var] = None
+        stages[name] = Stage(tuple(reversed(own)), read, tuple(wanted[name]))
     return Stages(
-        equations=closed,
+        jaxpr=closed,
         minus_zero=minus_zero,
         inputs=inputs,
         uniform=uniform,
-        wide=wide,
+        lanes_first=lanes_first,
         effects=effects,
         constants=dict(zip(jaxpr.constvars, closed.consts, strict=True)),
         outs=outs,
@@ -176,24 +174,24 @@ def _grouped(variables: Sequence[Any], args: Sequence[Any]) -> tuple:
 def _dependencies(
     jaxpr: Any, inputs: Sequence[tuple], bits: Sequence[Any], minus_zero: Any
 ) -> tuple[dict, list]:
-    """Returns variable -> what it depends on (None: nothing, not even data), and each home."""
+    """Returns variable -> what it depends on (None: nothing, not even data), and each stage."""
     depends: dict = dict.fromkeys((*jaxpr.constvars, minus_zero))
     for group, of_group in zip(inputs, bits, strict=True):
         each = of_group if isinstance(of_group, list) else [of_group] * len(group)
         depends.update(zip(group, each, strict=True))
-    homes, zeros = [], {minus_zero}
+    of_eqns, zeros = [], {minus_zero}
     for eqn in jaxpr.eqns:
         if eqn.primitive.name == "convert_element_type" and any(v is eqn.invars[0] for v in zeros):
             zeros.update(eqn.outvars)
         known = {depends[var] for var in eqn.invars if not isinstance(var, jex.Literal)} - {None}
         union = functools.reduce(operator.or_, known) if known else None
-        if eqn.primitive is equations.DRAWN:
+        if eqn.primitive is jaxprs.DRAWN:
             union = (union or TIME) | EXAMPLE
         elif union and union & EXAMPLE and not _is_same_anywhere(eqn, zeros):
             union |= CARRY
         depends.update(dict.fromkeys(eqn.outvars, union))
-        homes.append(_home(union))
-    return depends, homes
+        of_eqns.append(_stage_of(union))
+    return depends, of_eqns
 
 
 def _is_same_anywhere(eqn: Any, zeros: set) -> bool:
@@ -211,7 +209,7 @@ def _bits(depends: dict, var: Any) -> int:
     return 0 if isinstance(var, jex.Literal) else depends[var] or 0
 
 
-def _home(bits: int | None) -> str:
+def _stage_of(bits: int | None) -> str:
     if bits is None:
         return "nothing"
     if bits == TIME | EXAMPLE:
@@ -241,17 +239,17 @@ def _size(var: Any) -> int:
     return size * getattr(var.aval.dtype, "itemsize", 8)
 
 
-def _multiplies_large(jaxpr: Any, homes: Sequence[str], carry: Sequence[Any]) -> bool:
+def _multiplies_large(jaxpr: Any, of_eqns: Sequence[str], carry: Sequence[Any]) -> bool:
     """Whether the carry is made by multiplying a matrix of `_LARGE` numbers or more in the round.
 
     What only the metrics multiply does not count: they change no bits of a run.
     """
     needed = {var for var in carry if not isinstance(var, jex.Literal)}
-    for eqn, home in zip(reversed(jaxpr.eqns), reversed(homes), strict=True):
+    for eqn, stage in zip(reversed(jaxpr.eqns), reversed(of_eqns), strict=True):
         if not any(var in needed for var in eqn.outvars):
             continue
         needed.update(var for var in eqn.invars if not isinstance(var, jex.Literal))
-        if home == "round" and _largest_product(eqn) >= _LARGE:
+        if stage == "round" and _largest_product(eqn) >= _LARGE:
             return True
     return False
 
@@ -269,23 +267,23 @@ def _bodies(value: Any) -> list:
     return [part.jaxpr for part in closed if isinstance(part, jex.ClosedJaxpr)]
 
 
-def _stored(jaxpr: Any, home: dict, depends: dict, wide: bool) -> set:
+def _stored(jaxpr: Any, stage_of: dict, depends: dict, lanes_first: bool) -> set:
     """The variables worth handing from a stage to a later one; others are recomputed there.
 
     A result of cheap elementwise equations is recomputed wherever what it is made of takes less
     room than itself: masks, one-hot rows, broadcasts. What a learner makes of an example is so too
-    where it takes the same room, since the round reads the example anyhow. In a wide round a row of
-    the data is one, made of its number.
+    where it takes the same room, since the round reads the example anyhow. Where the lanes are
+    first a row of the data is one, made of its number.
     """
     made_of: dict = {}
-    stored = set(home)
-    cheap = _ELEMENTWISE | _TAKES if wide else _ELEMENTWISE
+    stored = set(stage_of)
+    cheap = _ELEMENTWISE | _TAKES if lanes_first else _ELEMENTWISE
     for eqn in jaxpr.eqns:
-        ins = [v for v in eqn.invars if not isinstance(v, jex.Literal) and home[v] not in _FREE]
-        if wide and ins and eqn.primitive.name in _TAKES and home[ins[0]] == "shared":
+        ins = [v for v in eqn.invars if not isinstance(v, jex.Literal) and stage_of[v] not in _FREE]
+        if lanes_first and ins and eqn.primitive.name in _TAKES and stage_of[ins[0]] == "shared":
             ins = ins[1:]
-        is_cheap = eqn.primitive.name in cheap and home[eqn.outvars[0]] != "example"
-        if is_cheap and len({home[v] for v in ins}) <= 1:
+        is_cheap = eqn.primitive.name in cheap and stage_of[eqn.outvars[0]] != "example"
+        if is_cheap and len({stage_of[v] for v in ins}) <= 1:
             parts = set().union(*(made_of.get(v, {v}) for v in ins))
             room = _size(eqn.outvars[0]) + bool(_bits(depends, eqn.outvars[0]) & EXAMPLE)
             if sum(map(_size, parts)) < room:

@@ -45,7 +45,7 @@ def shapes(dtypes: dict[str, Any], rows: tuple[int, int]) -> Any:
     return Windows(*row)
 
 
-def start(zeros: dict[str, Array]) -> Sums:
+def nothing(zeros: dict[str, Array]) -> Sums:
     """Returns the sums before the first round of a window, given a 0 of each metric."""
     return Sums(
         zeros,

@@ -4,44 +4,20 @@ import functools
 import math
 import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 
 from jonline import checks, runtime
-from jonline._engine import block as engine
-from jonline._engine.rounds import Make, Metrics
-from jonline._sweep import arguments as door
-from jonline._sweep import blocks, fingerprint, processes
-from jonline._sweep import driver as host
-from jonline._sweep import partial as board
+from jonline._engine.block import ENDLESS, Inputs, program_text
+from jonline._sweep import arguments, blocks, driver, fingerprint, partial, processes
 from jonline._sweep.folder import open_folder
 from jonline._sweep.keys import one_key, seed_keys
 from jonline._sweep.result import SweepResult
-from jonline.core import PRNGKey
+from jonline.core import Make, Metrics, PRNGKey
 
-_AT_ONCE = 1 << 28  # bytes of the rounds that a trace holds on the device
 _MOST_POINTS = 10**8
-_MAKE = "(point, data) -> (learner, environment)"
-
-
-class Trace(NamedTuple):
-    """Every round of a short stretch of one run, leading axis = rounds.
-
-    Attributes:
-      rounds: (n,) round numbers, 0-based.
-      example, prediction, feedback: what nature showed, the learner chose, the oracle answered.
-      state: the learner's state before the round's update.
-      delivered: (n,) int32 answers delivered at the end of the round.
-    """
-
-    rounds: np.ndarray
-    example: Any
-    prediction: Any
-    feedback: Any
-    state: Any
-    delivered: np.ndarray
 
 
 def product_grid(**axes: Any) -> dict[str, np.ndarray]:
@@ -56,7 +32,9 @@ def product_grid(**axes: Any) -> dict[str, np.ndarray]:
       TypeError: if an axis does not hold numbers.
       ValueError: if an axis is empty or has more than one dimension.
     """
-    columns = {name: np.atleast_1d(door.check_axis(name, values)) for name, values in axes.items()}
+    columns = {
+        name: np.atleast_1d(arguments.check_axis(name, values)) for name, values in axes.items()
+    }
     size = math.prod(len(column) for column in columns.values())
     checks.require(size <= _MOST_POINTS, "product_grid", f"have <= {_MOST_POINTS} points", size)
     mesh = np.meshgrid(*columns.values(), indexing="ij")
@@ -125,28 +103,71 @@ def sweep(
       RuntimeError: if `jax_disable_jit` is set; `jonline.step` plays rounds by hand under it.
     """
     num_seeds = checks.at_least("num_seeds", num_seeds, 1)
-    num_rounds, record_every = door.check_rounds(num_rounds, record_every)
-    host.check_history(1, num_seeds, num_rounds // record_every, 1)  # before keys are made
+    num_rounds, record_every = arguments.check_rounds(num_rounds, record_every)
+    num_windows = num_rounds // record_every
+    driver.check_history(1, num_seeds, num_windows, 1)  # before keys are made
     if windows_per_call is not None:
-        windows_per_call = checks.at_least("windows_per_call", windows_per_call, 1, host.CAPACITY)
-    checkpoint_seconds = checks.positive("checkpoint_seconds", checkpoint_seconds, static=True)
-    folder = None if checkpoint is None else checks.path("checkpoint", checkpoint)
+        windows_per_call = checks.at_least("windows_per_call", windows_per_call, 1, driver.CAPACITY)
+    seconds = checks.positive("checkpoint_seconds", checkpoint_seconds, static=True)
+    path = None if checkpoint is None else checks.path("checkpoint", checkpoint)
     keys = seed_keys(key, num_seeds)
-    return _sweep(
-        make,
-        metrics,
-        grid,
-        data,
-        num_rounds,
-        keys,
+    block = None if block is None else blocks.checked(block)
+    progress = None if progress is None else checks.flag("progress", progress)
+    devices = driver.check_devices(devices)
+    checks.function("make", make, arguments.MAKE)
+    checks.function("metrics", metrics, "(example, prediction, feedback, state) -> dict")
+    with arguments.explaining(make, grid, data):
+        arguments.check_compiles()
+        labels, data = arguments.check_grid(grid), arguments.check_data(data)
+        num_points = len(next(iter(labels.values()))) if labels else 1
+        driver.check_history(num_points, num_seeds, num_windows, 1)
+        longest, state_bytes = arguments.check_points(make, labels, data, num_rounds)
+        job = driver.Job(
+            make=make,
+            metrics=metrics,
+            grid=arguments.on_device(labels),
+            num_points=num_points,
+            keys=keys,
+            data_on=functools.cache(lambda device: jax.device_put(data, device)),
+            record_every=record_every,
+            num_windows=num_windows,
+            horizon=num_rounds if longest > num_rounds else ENDLESS,
+            state_bytes=state_bytes,
+        )
+        sides, folder = driver.sides_of_blocks(job, block, devices), None
+        if path is not None or jax.process_count() > 1:
+            bits, extent = _identity(job, data, num_rounds, block)
+            processes.check_same_sweep(bits | extent)
+            if path is not None:
+                folder = open_folder(path, bits, extent, runtime.settings(), seconds, sides)
+                sides = folder.sides
+        played = driver.play_blocks(job, sides, devices, windows_per_call, progress, folder)
+    bad = tuple(sorted(played.non_finite.values()))
+    partial.warn_non_finite(bad, played.undelivered.size, labels, record_every)
+    return SweepResult(
+        played.records,
+        played.states,
+        labels,
         record_every,
-        None if block is None else blocks.checked(block),
-        devices,
-        windows_per_call,
-        None if progress is None else checks.flag("progress", progress),
-        folder,
-        checkpoint_seconds,
+        played.undelivered,
+        bad,
+        runtime.versions(),
     )
+
+
+def _identity(
+    job: driver.Job, data: Any, num_rounds: int, block: int | None
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Returns what the bits of a sweep's lanes depend on, and how far it goes."""
+    lane = Inputs(data, job.keys, {name: axis[:1] for name, axis in job.grid.items()})
+    bits = fingerprint.entries_of(
+        {"data": data, "program": program_text(job.plan(1), lane)},
+        {"record_every": job.record_every},
+        jax.local_devices()[0],
+    )
+    numbers = {"num_rounds": num_rounds, "num_seeds": len(job.keys)}
+    numbers |= {} if block is None else {"block": block}
+    return bits, fingerprint.extent_of({"grid": job.grid, "keys": job.keys}, numbers)
 
 
 def run(
@@ -173,133 +194,13 @@ def run(
     Raises:
       As `sweep`.
     """
-    return _sweep(
+    return sweep(
         make,
         metrics,
-        door.one_point(point),
-        data,
-        num_rounds,
-        one_key(key, seed),
-        record_every,
-    )
-
-
-def trace(
-    make: Make,
-    point: dict[str, Any],
-    *,
-    data: Any = None,
-    key: PRNGKey | int,
-    first: int,
-    last: int,
-    seed: int = 0,
-) -> Trace:
-    """Plays one run and returns everything that happened in rounds first…last-1.
-
-    Args:
-      make, point, data, key, seed: as for `run`.
-      first, last: 0-based rounds, 0 <= first < last. Rounds before `first` are played unseen.
-        Effects of the others, `jax.debug.print` for one, happen once in each; those that return
-        values are refused.
-
-    Returns:
-      A Trace on the host, last - first rounds long.
-
-    Raises:
-      ValueError, TypeError: as `sweep`; also if the stretch needs too much memory.
-    """
-    door.check_compiles()
-    checks.function("make", make, _MAKE)
-    first = checks.at_least("first", first, 0)
-    last = checks.at_least("last", last, first + 1)
-    checks.require(last < 2**31, "last", "be < 2^31", last)
-    run_key = one_key(key, seed)
-    labels, data = door.one_point(point), door.check_data(data)
-    grid = door.on_device(labels)
-    longest, _ = door.check_points(make, labels, data, last)
-    horizon = last if longest > last else engine.ENDLESS
-    plan = engine.Plan(make, _no_metrics, engine.WIDTH, 1, 1, horizon)
-    points = {name: np.repeat(axis, engine.WIDTH) for name, axis in grid.items()}
-    parts = []
-    with door.explaining(make, grid, data):
-        inputs = jax.device_put(engine.Inputs(data, run_key, points))
-        row = engine.bytes_of_a_round(plan, inputs)
-        host.check_stretch(last - first, row)
-        effects = engine.plain_round(plan, inputs)
-        at_once = _AT_ONCE // (row * engine.WIDTH + 1) if effects is None else 1
-        length = max(1, min(at_once, last - first))
-        for t, carry, seen in engine.stretch(plan, inputs, first, last, length):
-            if effects is not None:
-                effects(t, carry)
-            parts.append(jax.tree.map(lambda leaf: np.asarray(leaf[..., 0]), seen))
-    seen = jax.tree.map(lambda *rows: np.concatenate(rows), *parts)
-    return Trace(np.arange(first, last), *seen)
-
-
-def _no_metrics(example, prediction, feedback, state):
-    del example, prediction, feedback, state
-    return {}
-
-
-def _sweep(make, metrics, grid, data, *rest) -> SweepResult:
-    checks.function("make", make, _MAKE)
-    checks.function("metrics", metrics, "(example, prediction, feedback, state) -> dict")
-    with door.explaining(make, grid, data):
-        return _played(make, metrics, grid, data, *rest)
-
-
-def _played(
-    make, metrics, grid, data, num_rounds, keys, record_every,
-    block=None, devices=None, windows_per_call=None, progress=None,
-    folder: Any = None, seconds=60.0,
-) -> SweepResult:  # fmt: skip
-    door.check_compiles()
-    num_rounds, record_every = door.check_rounds(num_rounds, record_every)
-    num_windows = num_rounds // record_every
-    labels, data = door.check_grid(grid), door.check_data(data)
-    grid = door.on_device(labels)
-    num_points = len(next(iter(grid.values()))) if grid else 1
-    host.check_history(num_points, len(keys), num_windows, 1)
-    longest, state_bytes = door.check_points(make, labels, data, num_rounds)
-    job = host.Job(
-        make=make,
-        metrics=metrics,
-        grid=grid,
-        num_points=num_points,
-        keys=keys,
-        data_on=functools.cache(lambda device: jax.device_put(data, device)),
+        arguments.one_point(point),
+        data=data,
+        num_rounds=num_rounds,
+        num_seeds=1,
+        key=one_key(key, seed),
         record_every=record_every,
-        num_windows=num_windows,
-        horizon=num_rounds if longest > num_rounds else engine.ENDLESS,
-        state_bytes=state_bytes,
-    )
-    opens = None
-    if folder is not None or jax.process_count() > 1:
-        lane = engine.Inputs(data, keys, {name: axis[:1] for name, axis in grid.items()})
-        bits = fingerprint.entries_of(
-            {"data": data, "program": engine.written_out(job.plan(1), lane)},
-            {"record_every": record_every},
-            jax.local_devices()[0],
-        )
-        extent = fingerprint.extent_of(
-            {"grid": grid, "keys": keys},
-            {"num_rounds": num_rounds, "num_seeds": len(keys)}
-            | ({} if block is None else {"block": block}),
-        )
-        processes.check_same(bits | extent)
-        if folder is not None:
-            opens = functools.partial(
-                open_folder, folder, bits, extent, runtime.settings(), seconds
-            )
-    played = host.play(job, block, devices, windows_per_call, progress, opens)
-    bad = tuple(sorted(played.non_finite.values()))
-    board.warn_of(bad, played.undelivered.size, labels, record_every)
-    return SweepResult(
-        played.records,
-        played.states,
-        labels,
-        record_every,
-        played.undelivered,
-        bad,
-        runtime.environment(),
     )

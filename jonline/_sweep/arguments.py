@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jonline import checks
-from jonline._engine.rounds import Make
-from jonline.core import Delay, Environment, Learner
+from jonline.core import Delay, Environment, Learner, Make
 
+MAKE = "(point, data) -> (learner, environment)"
 _OF_TRACED = (
     jax.errors.ConcretizationTypeError,
     jax.errors.TracerArrayConversionError,

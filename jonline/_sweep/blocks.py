@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jonline import checks
-from jonline._engine.program import WIDTH
+from jonline._engine.program import LANE_MULTIPLE
 
 _MOST_TRIED = 1024
 _MOST_LANES = 1 << 20  # of a block that is asked for
@@ -64,14 +64,14 @@ def shape(num_seeds: int, num_points: int, block: int | None, most: int) -> tupl
     if block is not None:
         widths = [checked(block)]
     else:
-        widths = [*range(WIDTH, min(most, _MOST_TRIED) + 1, WIDTH)]
+        widths = [*range(LANE_MULTIPLE, min(most, _MOST_TRIED) + 1, LANE_MULTIPLE)]
         if most > _MOST_TRIED:
             widths.append(rounded_up(min(most, num_seeds * num_points)))
 
     def cost(sides: tuple[int, int]) -> tuple[int, int]:
         seeds, points = sides
         count = -(-num_points // points) * -(-num_seeds // seeds)
-        return count * (seeds * points + WIDTH), -points
+        return count * (seeds * points + LANE_MULTIPLE), -points
 
     return min(((w // p, p) for w in widths for p in _divisors(w)), key=cost)
 
@@ -87,8 +87,8 @@ def checked(block: Any) -> int:
     Raises:
       TypeError, ValueError: if it is no multiple of 16 in 16…2^20.
     """
-    block = checks.at_least("block", block, WIDTH, _MOST_LANES)
-    checks.require(block % WIDTH == 0, "block", f"be a multiple of {WIDTH}", block)
+    block = checks.at_least("block", block, LANE_MULTIPLE, _MOST_LANES)
+    checks.require(block % LANE_MULTIPLE == 0, "block", f"be a multiple of {LANE_MULTIPLE}", block)
     return block
 
 
@@ -104,5 +104,5 @@ def cut(num_seeds: int, num_points: int, sides: tuple[int, int]) -> list[Block]:
 
 
 def rounded_up(num_lanes: int) -> int:
-    """Returns the next multiple of `WIDTH`."""
-    return -(-num_lanes // WIDTH) * WIDTH
+    """Returns the next multiple of `LANE_MULTIPLE`."""
+    return -(-num_lanes // LANE_MULTIPLE) * LANE_MULTIPLE

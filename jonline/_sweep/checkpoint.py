@@ -23,8 +23,8 @@ from jonline._sweep.folder import FINGERPRINT, Folder, orbax
 _KEPT = 2
 
 
-class Place(NamedTuple):
-    """Where a block is kept, and what tells it from others.
+class BlockFolder(NamedTuple):
+    """Where a block is saved, and what tells it from others.
 
     Attributes:
       folder: of the sweep.
@@ -53,7 +53,7 @@ class Saved(NamedTuple):
     bad: list[tuple[int, int, int, str]]
 
 
-def save(place: Place, saved: Saved) -> None:
+def save(place: BlockFolder, saved: Saved) -> None:
     """Writes a checkpoint of a block, and removes all but the last two.
 
     Raises:
@@ -79,7 +79,7 @@ def save(place: Place, saved: Saved) -> None:
         ) from error
 
 
-def latest(place: Place, like: Saved) -> Saved | None:
+def latest(place: BlockFolder, like: Saved) -> Saved | None:
     """Returns the last checkpoint of a block, None if there is none.
 
     Args:
@@ -91,7 +91,7 @@ def latest(place: Place, like: Saved) -> Saved | None:
       OSError: if the file is damaged, e.g. by a machine that lost its power; the one before it is
         taken when it is removed.
     """
-    folder = _path(place)
+    folder = _block_path(place)
     restored = _restored(place)
     if restored is None:
         return None
@@ -159,18 +159,18 @@ def _handler_of_arrays() -> tuple[Any, Any]:
     return Save, Restore
 
 
-def _path(place: Place) -> Path:
+def _block_path(place: BlockFolder) -> Path:
     return place.folder.path / f"block-{place.number:06}"
 
 
-def _left(place: Place) -> str:
+def _left(place: BlockFolder) -> str:
     """Says which checkpoints of a block are there."""
-    there = sorted(int(path.name) for path in _path(place).glob("*") if path.name.isdecimal())
+    there = sorted(int(path.name) for path in _block_path(place).glob("*") if path.name.isdecimal())
     after = " and ".join(map(str, there))
     return f"those after {after} windows are still there" if there else "the block has none before"
 
 
-def _arrays(place: Place, saved: Saved) -> dict[str, np.ndarray]:
+def _arrays(place: BlockFolder, saved: Saved) -> dict[str, np.ndarray]:
     """Returns all arrays of a checkpoint by the names that they have in its file."""
     arrays = {f"lanes {name}": array for name, array in place.lanes.items()}
     arrays |= {f"carry {i:04}": leaf for i, leaf in enumerate(saved.carry)}
@@ -183,9 +183,9 @@ def _kinds(arrays: dict[str, np.ndarray]) -> dict[str, str]:
     return {name: f"{array.dtype}{[*array.shape]}" for name, array in arrays.items()}
 
 
-def _restored(place: Place) -> tuple[int, dict[str, np.ndarray], dict[str, Any]] | None:
+def _restored(place: BlockFolder) -> tuple[int, dict[str, np.ndarray], dict[str, Any]] | None:
     """Returns windows, arrays and what is said about them of a block's last checkpoint."""
-    folder, step = _path(place), ""
+    folder, step = _block_path(place), ""
     if not folder.exists():
         return None
     _, Restore = _handler_of_arrays()
@@ -210,7 +210,7 @@ def _restored(place: Place) -> tuple[int, dict[str, np.ndarray], dict[str, Any]]
 
 
 def _misfit(
-    place: Place, found: dict[str, np.ndarray], about: dict[str, Any], step: int, like: Saved
+    place: BlockFolder, found: dict[str, np.ndarray], about: dict[str, Any], step: int, like: Saved
 ) -> str:
     """Says why a checkpoint is not one of this block of this sweep; "" if it is."""
     if about["bits"] != place.folder.bits:
@@ -229,7 +229,7 @@ def _misfit(
     return ""
 
 
-def _manager(place: Place) -> Any:
+def _manager(place: BlockFolder) -> Any:
     ocp = orbax()
     here = jax.process_index()
     alone = ocp.options.MultiprocessingOptions(
@@ -242,6 +242,6 @@ def _manager(place: Place) -> Any:
         enable_async_checkpointing=False,
         multiprocessing_options=alone if several else ocp.options.MultiprocessingOptions(),
     )
-    path = _path(place)
+    path = _block_path(place)
     path.mkdir(exist_ok=True)
     return ocp.CheckpointManager(path, options=options)

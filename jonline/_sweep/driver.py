@@ -1,24 +1,41 @@
-"""The host loop of a sweep: it plays the blocks on the local devices and collects their sums."""
+"""The host's loop of a sweep: it plays the blocks on the local devices and collects their sums."""
 
 import functools
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from jonline import checks
-from jonline._engine import block as engine
-from jonline._engine.block import WIDTH
-from jonline._engine.rounds import Make, Metrics
-from jonline._sweep import checkpoint, processes
+from jonline._engine.block import (
+    Built,
+    Inputs,
+    Plan,
+    advance,
+    build,
+    bytes_of_a_lane,
+    start_block,
+)
+from jonline._engine.program import LANE_MULTIPLE
+from jonline._engine.windows import Windows
+from jonline._sweep import processes
 from jonline._sweep.blocks import Block, cut, rounded_up, shape
+from jonline._sweep.checkpoint import BlockFolder
 from jonline._sweep.folder import Folder
-from jonline._sweep.partial import Played, note_bad, of_all_processes, place, resume, save
+from jonline._sweep.partial import (
+    PartialResult,
+    block_folder,
+    note_non_finite,
+    of_all_processes,
+    resume,
+    save,
+)
+from jonline._sweep.progress import bar
+from jonline.core import Make, Metrics
 
 CAPACITY = 256  # most windows of a call; fixed, so that another number of rounds compiles nothing
 MAX_HISTORY = 2_000_000_000  # bytes of records beyond which a sweep is refused
@@ -36,7 +53,7 @@ class Job(NamedTuple):
       grid: name -> (num_points,).
       keys: (seeds,) run keys.
       data_on: `(device) -> data` there.
-      horizon: as in `engine.Plan`.
+      horizon: as in `Plan`.
       state_bytes: of the state of one run.
     """
 
@@ -51,63 +68,66 @@ class Job(NamedTuple):
     horizon: int
     state_bytes: int
 
-    def plan(self, num_points: int) -> engine.Plan:
+    def plan(self, num_points: int) -> Plan:
         """The program for blocks with `num_points` points."""
-        return engine.Plan(
-            self.make, self.metrics, num_points, self.record_every, CAPACITY, self.horizon
-        )
+        return Plan(self.make, self.metrics, num_points, self.record_every, CAPACITY, self.horizon)
 
 
-def play(
-    job: Job,
-    block: int | None = None,
-    devices: Sequence[Any] | None = None,
-    windows_per_call: int | None = None,
-    progress: bool | None = None,
-    folder: Callable[[Callable[[], tuple[int, int]]], Folder] | None = None,
-) -> Played:
-    """Plays all blocks of a sweep; each device takes the next block when it is done with one.
-
-    Args:
-      job: the sweep.
-      block, devices, windows_per_call, progress: as for `jonline.sweep`.
-      folder: opens the folder of checkpoints, given a function that returns the sides of a block.
-
-    Raises:
-      ValueError: if an argument is out of range or the records would be too large.
-      ImportError: if a progress bar is wanted and tqdm is missing.
-    """
+def check_devices(devices: Sequence[Any] | None) -> Sequence[Any]:
+    """Returns the devices to play on, by default all local ones; raises unless they are some."""
     devices = jax.local_devices() if devices is None else devices
     if not isinstance(devices, Sequence) or not all(isinstance(d, jax.Device) for d in devices):
         raise TypeError(f"devices must be a list of JAX devices, got {devices!r:.100}")
     checks.require(len(devices) > 0, "devices", "name at least one device", devices)
+    return devices
 
-    def sides() -> tuple[int, int]:
-        most = _most_lanes(job, all_devices) if block is None else 0
-        return shape(len(job.keys), job.num_points, block, most)
 
-    all_devices = devices
-    kept = None if folder is None else folder(sides)
-    lanes = processes.agreed(sides() if kept is None else kept.sides)
-    blocks = cut(len(job.keys), job.num_points, lanes)
-    todo = processes.mine(blocks)
-    devices = devices[: max(len(todo), 1)]
-    waiting, lock, stop = iter(todo), threading.Lock(), threading.Event()
+def sides_of_blocks(job: Job, block: int | None, devices: Sequence[Any]) -> tuple[int, int]:
+    """Returns the seeds and points of the blocks of a sweep, of `block` lanes where it is given."""
+    most = _most_lanes(job, devices) if block is None else 0
+    return shape(len(job.keys), job.num_points, block, most)
 
-    with _bar(progress, len(todo) * job.num_windows) as tick:
-        build = functools.cache(lambda device: _build(job, blocks[0], device))
-        board = _board(job, build(devices[0]).out)
+
+def play_blocks(
+    job: Job,
+    sides: tuple[int, int],
+    devices: Sequence[Any],
+    windows_per_call: int | None,
+    progress: bool | None,
+    folder: Folder | None,
+) -> PartialResult:
+    """Plays all blocks of a sweep; each device takes the next block when it is done with one.
+
+    Args:
+      job: the sweep.
+      sides: seeds and points of its blocks.
+      devices, windows_per_call, progress: as for `jonline.sweep`, checked.
+      folder: of its checkpoints.
+
+    Raises:
+      ValueError: if the records would be too large, or the processes differ in their blocks.
+      ImportError: if a progress bar is wanted and tqdm is missing.
+    """
+    processes.check_same_blocks(sides)
+    blocks = cut(len(job.keys), job.num_points, sides)
+    own = processes.own_blocks(blocks)
+    devices = devices[: max(len(own), 1)]
+    waiting, lock, stop = iter(own), threading.Lock(), threading.Event()
+
+    with bar(progress, len(own) * job.num_windows) as tick:
+        built = functools.cache(lambda device: _build(job, blocks[0], device))
+        partial = _empty(job, built(devices[0]).out)
         tick(0)
 
         def work(device: Any) -> None:
             while not stop.is_set():
                 with lock:
-                    number, mine = next(waiting, (0, None))
-                if mine is None:
+                    number, block = next(waiting, (0, None))
+                if block is None:
                     return
-                keep = None if kept is None else place(kept, number, mine, job.grid, job.keys)
+                saved = folder and block_folder(folder, number, block, job.grid, job.keys)
                 for count in _play_block(
-                    job, build(device), mine, device, board, windows_per_call, keep
+                    job, built(device), block, device, partial, windows_per_call, saved
                 ):
                     with lock:
                         tick(count)
@@ -124,7 +144,7 @@ def play(
                         done.result()
                 finally:
                     stop.set()
-    return of_all_processes(board, blocks)
+    return of_all_processes(partial, blocks)
 
 
 def check_history(num_points: int, num_seeds: int, num_windows: int, num_metrics: int) -> None:
@@ -165,39 +185,38 @@ def _with_settings_of_here(work: Callable[[Any], None]) -> Callable[[Any], None]
 
 def _play_block(
     job: Job,
-    built: engine.Built,
+    built: Built,
     block: Block,
     device: Any,
-    board: Played,
+    partial: PartialResult,
     windows_per_call: int | None,
-    keep: checkpoint.Place | None,
+    folder: BlockFolder | None,
 ) -> Iterator[int]:
-    """Plays one block into the board; yields the number of windows after each call."""
-    running = engine.begin(built, _inputs(job, block, device))
+    """Plays one block into the result; yields the number of windows after each call."""
+    running = start_block(built, _inputs(job, block, device))
     first, count = 0, windows_per_call or 1
-    if keep is not None:
-        carry = running.carry
-        first, carry = resume(keep, block, board, carry, job.num_windows, device)
+    if folder is not None:
+        first, carry = resume(folder, block, partial, running.carry, job.num_windows, device)
         running = running._replace(carry=carry)
         yield first
     saved_at = time.monotonic()
     while first < job.num_windows:
         last = min(first + count, job.num_windows)
         begin = time.perf_counter()
-        running, windows = engine.advance(built, running, first, last)
+        running, windows = advance(built, running, first, last)
         rows = jax.tree.map(lambda rows, n=last - first: np.asarray(rows)[:n], windows)
         of_runs = jax.tree.map(block.runs, rows)
         _check_sums(job, block, first, of_runs.overflown)
-        note_bad(board, block, "state", first, of_runs.bad > 0)
+        note_non_finite(partial, block, "state", first, of_runs.bad > 0)
         for name, sums in of_runs.sums.items():
-            board.records[name][*block.where, first:last] = sums
-            note_bad(board, block, name, first, ~np.isfinite(sums))
+            partial.records[name][*block.where, first:last] = sums
+            note_non_finite(partial, block, name, first, ~np.isfinite(sums))
         if windows_per_call is None:
             seconds = (time.perf_counter() - begin) / (last - first)
             count = int(np.clip(_CALL_SECONDS / max(seconds, 1e-9), 1, CAPACITY))
         due = last == job.num_windows
-        if keep is not None and (due or time.monotonic() - saved_at >= keep.folder.seconds):
-            save(keep, block, board, running.carry, last)
+        if folder is not None and (due or time.monotonic() - saved_at >= folder.folder.seconds):
+            save(folder, block, partial, running.carry, last)
             saved_at = time.monotonic()
         yield last - first
         first = last
@@ -205,8 +224,8 @@ def _play_block(
     def store(all_runs: np.ndarray, leaf: Any) -> None:
         all_runs[block.where] = block.runs(leaf)
 
-    store(board.undelivered, running.carry.num_pending)
-    jax.tree.map(store, board.states, running.carry.state)
+    store(partial.undelivered, running.carry.num_pending)
+    jax.tree.map(store, partial.states, running.carry.state)
 
 
 def _check_sums(job: Job, block: Block, first: int, overflown: dict[str, np.ndarray]) -> None:
@@ -221,20 +240,20 @@ def _check_sums(job: Job, block: Block, first: int, overflown: dict[str, np.ndar
             )
 
 
-def _build(job: Job, block: Block, device: Any) -> engine.Built:
-    return engine.build(job.plan(block.sides[1]), _inputs(job, block, device))
+def _build(job: Job, block: Block, device: Any) -> Built:
+    return build(job.plan(block.sides[1]), _inputs(job, block, device))
 
 
-def _inputs(job: Job, block: Block, device: Any) -> engine.Inputs:
+def _inputs(job: Job, block: Block, device: Any) -> Inputs:
     """The block's inputs on the device; padding repeats the last seed and point."""
     seeds = block.seed + np.minimum(np.arange(block.sides[0]), block.seeds - 1)
     points = block.point + np.minimum(np.arange(block.sides[1]), block.points - 1)
-    mine = {name: axis[points] for name, axis in job.grid.items()}
-    keys, mine = jax.device_put((job.keys[seeds], mine), device)
-    return engine.Inputs(job.data_on(device), keys, mine)
+    grid = {name: axis[points] for name, axis in job.grid.items()}
+    keys, grid = jax.device_put((job.keys[seeds], grid), device)
+    return Inputs(job.data_on(device), keys, grid)
 
 
-def _board(job: Job, out: tuple[Any, engine.Windows]) -> Played:
+def _empty(job: Job, out: tuple[Any, Windows]) -> PartialResult:
     """Returns host memory for the results of all blocks; `out` is what a call returns."""
     carry, windows = out
     runs = (job.num_points, len(job.keys))
@@ -246,7 +265,7 @@ def _board(job: Job, out: tuple[Any, engine.Windows]) -> Played:
     records = {
         name: np.zeros((*runs, job.num_windows), rows.dtype) for name, rows in windows.sums.items()
     }
-    return Played(records, jax.tree.map(room, carry.state), room(carry.num_pending), {})
+    return PartialResult(records, jax.tree.map(room, carry.state), room(carry.num_pending), {})
 
 
 def _most_lanes(job: Job, devices: Sequence[Any]) -> int:
@@ -256,32 +275,8 @@ def _most_lanes(job: Job, devices: Sequence[Any]) -> int:
     if devices[0].platform == "cpu":
         held = min(_CPU_LANES, _CPU_CACHE // max(job.state_bytes, 1))
     else:
-        inputs = _inputs(job, Block(0, 0, 1, 1, (1, WIDTH)), devices[0])
-        lane = engine.bytes_of_a_lane(job.plan(WIDTH), inputs)
+        inputs = _inputs(job, Block(0, 0, 1, 1, (1, LANE_MULTIPLE)), devices[0])
+        lane = bytes_of_a_lane(job.plan(LANE_MULTIPLE), inputs)
         stats = devices[0].memory_stats() or {}
         held = stats.get("bytes_limit", 1 << 32) // (_COPIES * (lane + 4 * CAPACITY))
-    return max(min(share, held // WIDTH * WIDTH), WIDTH)
-
-
-@contextmanager
-def _bar(progress: bool | None, total: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar over windows that says "compiling" until its first tick."""
-    if not progress:
-        yield lambda count: None
-        return
-    try:
-        from tqdm.auto import tqdm
-    except ImportError as error:
-        raise ImportError('progress=True needs tqdm: pip install "jonline[experiments]"') from error
-    with tqdm(total=total, desc="compiling", unit="window", leave=False) as bar:
-
-        def tick(count: int) -> None:
-            bar.set_description("playing", refresh=count == 0)
-            bar.update(count)
-
-        try:
-            yield tick
-        finally:  # left above the bars of other threads, in whose lines tqdm would leave it
-            shown = f"\r{bar}"
-            bar.close()
-            tqdm.write(shown, file=bar.fp)
+    return max(min(share, held // LANE_MULTIPLE * LANE_MULTIPLE), LANE_MULTIPLE)

@@ -27,7 +27,7 @@ def entries_of(arrays: dict[str, Any], numbers: dict[str, int], device: Any) -> 
       numbers: by name.
       device: the kind of device counts, not which one or how many.
     """
-    around = runtime.environment()
+    around = runtime.versions()
     counted = ("jonline", "jax", "jaxlib", "optimization") + (
         ("cpu",) if device.platform == "cpu" else ()
     )
@@ -63,8 +63,8 @@ def _digest(tree: Any) -> str:
     return digest.hexdigest()[:16]
 
 
-def _source_of_jonline() -> str:
+def _source_of_jonline(root: Path = Path(__file__).parents[1]) -> str:
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
+    for path in sorted(root.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

@@ -1,9 +1,8 @@
-"""The folder that a sweep in progress is kept in: `fingerprint.json` says which sweep it is."""
+"""The folder of a sweep in progress: its `fingerprint.json` says which sweep it is."""
 
 import hashlib
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +13,7 @@ FINGERPRINT = "fingerprint.json"
 
 
 class Folder(NamedTuple):
-    """Where the blocks of a sweep are kept.
+    """Where the blocks of a sweep are saved.
 
     Attributes:
       path: the folder.
@@ -37,7 +36,7 @@ def open_folder(
     extent: dict[str, str],
     settings: dict[str, str],
     seconds: float,
-    sides: Callable[[], tuple[int, int]],
+    sides: tuple[int, int],
 ) -> Folder:
     """Opens the folder of a sweep, or makes it.
 
@@ -47,7 +46,7 @@ def open_folder(
       extent: how far the sweep goes, `fingerprint.extent_of`.
       settings: JAX's, to name those by which the program differs.
       seconds: time between two checkpoints of a block.
-      sides: of a block, where the folder does not say (it does if it was there).
+      sides: seeds and points of a block, of a new folder; one that was there has its own.
 
     Raises:
       ImportError: if orbax-checkpoint is missing.
@@ -62,7 +61,7 @@ def open_folder(
         path.mkdir(parents=True, exist_ok=True)
         if not (path / FINGERPRINT).exists():
             content = {"format": FORMAT, "bits": bits, "extent": extent, "settings": settings}
-            content |= {"sides": sides()}
+            content |= {"sides": sides}
             is_new = _write_once(path / FINGERPRINT, content | {"sha256": _digest(content)})
         text = (path / FINGERPRINT).read_bytes()
     except OSError as error:

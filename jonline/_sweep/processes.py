@@ -17,29 +17,24 @@ from jonline._sweep.blocks import Block
 T = TypeVar("T")
 
 
-def mine(blocks: Sequence[T]) -> list[tuple[int, T]]:
+def own_blocks(blocks: Sequence[T]) -> list[tuple[int, T]]:
     """Returns the blocks of this process, each with its number."""
     return [*enumerate(blocks)][jax.process_index() :: jax.process_count()]
 
 
-def agreed(sides: tuple[int, int]) -> tuple[int, int]:
-    """Returns the sides of the blocks if all processes have the same.
-
-    Raises:
-      ValueError: if they do not.
-    """
+def check_same_blocks(sides: tuple[int, int]) -> None:
+    """Raises ValueError unless all processes have the same sides of blocks."""
     if jax.process_count() == 1:
-        return sides
+        return
     found = gathered_rows([list(sides)])
     if any(other != found[0] for other in found):
         raise ValueError(
             f"the processes differ in their blocks (seeds, points): {found}; give all the same "
             "block, or one folder for checkpoints"
         )
-    return sides
 
 
-def check_same(entries: dict[str, str]) -> None:
+def check_same_sweep(entries: dict[str, str]) -> None:
     """Raises ValueError, which names the entries, unless all processes have the same."""
     if jax.process_count() == 1:
         return
@@ -63,7 +58,7 @@ def gathered(results: Any, blocks: Sequence[Block]) -> Any:
     def of_all(leaf: np.ndarray) -> np.ndarray:
         seeds, points = blocks[0].sides
         own = np.zeros((most, points, seeds, *leaf.shape[2:]), leaf.dtype)
-        for place, (_, block) in zip(own, mine(blocks), strict=False):
+        for place, (_, block) in zip(own, own_blocks(blocks), strict=False):
             place[: block.points, : block.seeds] = leaf[block.where]
         parts, whole = _of_processes(own), np.empty_like(leaf)
         for i, block in enumerate(blocks):

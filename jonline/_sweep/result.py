@@ -12,11 +12,19 @@ import numpy as np
 
 from jonline import checks
 from jonline._sweep import files
-from jonline._sweep.partial import NonFinite
 from jonline.core import ArrayTree, Learner
 
 _OF_NETCDF = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
 _OF_NETCDF |= {"float32", "float64"}  # other dtypes are stored as their bytes
+
+
+class NonFinite(NamedTuple):
+    """Where a run first was not finite: its point, seed and window, in a metric or the state."""
+
+    point: int
+    seed: int
+    window: int
+    name: str
 
 
 class SweepResult(NamedTuple):
@@ -30,7 +38,7 @@ class SweepResult(NamedTuple):
       record_every: rounds of a window.
       undelivered: (points, seeds) int32: answers that did not come within the run.
       non_finite: runs that became NaN or infinite, each with the first window in which it shows.
-      environment: versions, devices and flags, as `jonline.environment()` reports them.
+      environment: versions, devices and flags, as `jonline.versions()` reports them.
     """
 
     records: dict[str, np.ndarray]

@@ -5,13 +5,14 @@ Nothing outside this package imports pooch, SciPy, scikit-learn or pandas, and t
 only inside the functions that need them: `pip install "jonline[data]"`.
 """
 
+from jonline.data import packaged
 from jonline.data.catalog.entries import ENTRIES
 from jonline.data.catalog.entry import Entry
 from jonline.data.catalog.fetch import File
 from jonline.data.catalog.load import lambdarank, load, load_entry, movielens, telemonitoring
 from jonline.data.dataset import (
+    CleanRows,
     Dataset,
-    Kept,
     Provenance,
     VertexTable,
     drop_bad_rows,
@@ -40,7 +41,7 @@ __all__ = [
     "Encoding",
     "Entry",
     "File",
-    "Kept",
+    "CleanRows",
     "Prototypes",
     "Provenance",
     "Table",
@@ -64,6 +65,7 @@ __all__ = [
     "min_max",
     "movielens",
     "multilabel_table",
+    "packaged",
     "plackett_luce",
     "query_rankings",
     "read_arff",

@@ -77,7 +77,7 @@ class VertexTable(NamedTuple):
     y: np.ndarray
 
 
-class Kept(NamedTuple):
+class CleanRows(NamedTuple):
     """What `drop_bad_rows` kept: x (M, n), y (M,), and how many rows it dropped."""
 
     x: Any
@@ -153,7 +153,7 @@ def from_arrays(
     return Dataset(jnp.array(values), jnp.array(labels), num_classes, name, provenance)
 
 
-def drop_bad_rows(x: Any, y: Any) -> Kept:
+def drop_bad_rows(x: Any, y: Any) -> CleanRows:
     """Returns x and y without the rows where one is missing or infinite, and how many those were.
 
     Args:
@@ -161,7 +161,7 @@ def drop_bad_rows(x: Any, y: Any) -> Kept:
       y: labels, (N,), of any kind. None, NaN and pandas' NA and NaT are missing.
 
     Returns:
-      Kept(x, y, num_dropped), of the kinds that came in.
+      CleanRows(x, y, num_dropped), of the kinds that came in.
 
     Raises:
       TypeError: x is sparse or has columns that are not numbers; x or y is masked.
@@ -172,7 +172,7 @@ def drop_bad_rows(x: Any, y: Any) -> Kept:
     if len(labels) != len(array):
         raise ValueError(f"x has {len(array)} rows but y has {len(labels)} labels")
     good = np.isfinite(array).all(axis=1) & ~np.array([is_bad(label) for label in labels], bool)
-    return Kept(_kept(x, good), _kept(y, good), int(np.sum(~good)))
+    return CleanRows(_kept(x, good), _kept(y, good), int(np.sum(~good)))
 
 
 def _kept(values: Any, good: np.ndarray) -> Any:

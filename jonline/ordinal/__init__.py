@@ -12,7 +12,7 @@ from jonline.ordinal.dford import (
 )
 from jonline.ordinal.prank import prank
 from jonline.ordinal.pril import pril
-from jonline.ordinal.theory import Regret, regret, regret_bound, regularised_loss_metric
+from jonline.ordinal.theory import HingeRegret, regret, regret_bound, regularised_loss_metric
 from jonline.ordinal.thresholds import (
     OrdinalPrediction,
     OrdinalState,
@@ -28,7 +28,7 @@ __all__ = [
     "DfordPrediction",
     "OrdinalPrediction",
     "OrdinalState",
-    "Regret",
+    "HingeRegret",
     "absolute_loss",
     "bound_norm",
     "dford",

@@ -154,7 +154,7 @@ def dford(
 ) -> Learner:
     """Ordinal regression from directional feedback.
 
-    Plays a label y~ drawn around the greedy one and hears only whether it lies below the true one.
+    Plays a label y~ drawn around the greedy one and observes only whether it is below the true one.
     With z = +1 if it does and -1 if not, 0 for y~ = K (whose threshold is +inf):
         tau = z [z (f(x) - theta_y~) <= 0] / P(y~),
         g = (lambda f - tau k(x, .), lambda theta + tau e_y~),

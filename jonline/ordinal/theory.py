@@ -20,8 +20,8 @@ from jonline.hypotheses import Hypothesis
 from jonline.ordinal.thresholds import OrdinalState, regularised_loss
 
 
-class Regret(NamedTuple):
-    """Regret over a stretch of rounds.
+class HingeRegret(NamedTuple):
+    """Regret in the hinge loss over a stretch of rounds.
 
     Attributes:
       instantaneous: (n,) L_reg(u^t) - L_reg(u) of each round.
@@ -77,7 +77,7 @@ def regularised_loss_metric(
 
 def regret(
     trace: Any, reg: Any, hypothesis: Hypothesis, comparator: OrdinalState | None = None
-) -> Regret:
+) -> HingeRegret:
     """Returns the regularised hinge regret in the rounds of a trace.
 
     Args:
@@ -91,7 +91,7 @@ def regret(
     checks.fields("trace", trace, "example", "prediction", "feedback", "state")
     rounds = jax.vmap(metric)(trace.example, trace.prediction, trace.feedback, trace.state)
     each = np.array(rounds["regret"])
-    return Regret(each, np.cumsum(each, dtype=np.float64))
+    return HingeRegret(each, np.cumsum(each, dtype=np.float64))
 
 
 def regret_bound(

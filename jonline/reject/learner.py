@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jonline import checks
 from jonline.core import Array, ArrayTree, Learner
@@ -191,7 +190,8 @@ def _learner(
     """Gradient steps on a loss of (z, rho), `gradient`, where `query` says to ask."""
     checks.kind("hypothesis", hypothesis, Hypothesis)
     project = checks.flag("project", project)
-    rate_of = _schedule(step_size)
+    if not callable(step_size):
+        step_size = checks.positive("step_size", step_size)
 
     def init(key):
         del key
@@ -211,7 +211,8 @@ def _learner(
         # of which a sweep reports the run and the window.
         y = jnp.where(feedback.observed & (jnp.abs(y) != 1), jnp.nan, y)
         in_z, in_width = gradient(y * prediction.score, prediction.width)
-        rate = jnp.asarray(rate_of(state.round), dtype)
+        rate = jnp.asarray(step_size(state.round) if callable(step_size) else step_size, dtype)
+        checks.require(rate.shape == (), "step_size(t)", "be a number", f"shape {rate.shape}")
         rate = jnp.where(rate >= 0, rate, jnp.nan)
         coef = -rate * in_z * y
         # Where nothing is learned the old f is kept, so that a kernel's terms are those of queries;
@@ -232,23 +233,3 @@ def check_cost(cost: Any, *, static: bool = False) -> Any:
     """Returns a concrete `cost` in (0, 1/2), as `checks.real` does."""
     ok = lambda number: (number > 0) & (number < 0.5)  # noqa: E731
     return checks.real("cost", cost, "be in (0, 1/2)", ok, static=static)
-
-
-def _schedule(step_size: StepSize) -> Callable[[Array], Any]:
-    """Returns the step size as a function of the round, having looked at its first rounds."""
-    if not callable(step_size):
-        step_size = checks.positive("step_size", step_size)
-        return lambda t: step_size
-    rounds = np.arange(1000, dtype=np.int32)
-    rates = checks.concrete(jax.vmap(step_size)(jnp.asarray(rounds)))
-    if rates is not None:
-        shape = rates.shape[1:]
-        checks.require(rates.shape == rounds.shape, "step_size(t)", "be a number", f"shape {shape}")
-        bad = np.flatnonzero(~((rates >= 0) & np.isfinite(rates)))
-        if bad.size:
-            raise ValueError(
-                "step_size must be >= 0 and finite in every round (a schedule can end in "
-                "jnp.maximum(..., 0.0)), got "
-                f"{rates[bad[0]]} in round {rounds[bad[0]]}"
-            )
-    return step_size

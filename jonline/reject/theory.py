@@ -22,7 +22,7 @@ from jonline.reject.formulas import double_sigmoid_gradient
 from jonline.reject.learner import check_cost
 
 
-class Comparator(NamedTuple):
+class Separator(NamedTuple):
     """A fixed model to compare with.
 
     Attributes:
@@ -37,7 +37,7 @@ class Comparator(NamedTuple):
 
 
 def rejected_bound(
-    comparator: Comparator, *, cost: float, step_size: float, sq_radius: float, tight: bool = False
+    comparator: Separator, *, cost: float, step_size: float, sq_radius: float, tight: bool = False
 ) -> float:
     """Returns a bound on the rejections of DRAL in the rounds in which it asked.
 
@@ -71,7 +71,7 @@ def rejected_bound(
 
 
 def misclassified_bound(
-    comparator: Comparator, *, cost: float, step_size: float, sq_radius: float, tight: bool = False
+    comparator: Separator, *, cost: float, step_size: float, sq_radius: float, tight: bool = False
 ) -> float:
     """Returns a bound on the wrong labels of DRAL in the rounds in which it asked.
 
@@ -86,7 +86,7 @@ def misclassified_bound(
 
 
 def _bound(
-    least: float, comparator: Comparator, d: float, eta: float, sq_radius: float, tight: bool
+    least: float, comparator: Separator, d: float, eta: float, sq_radius: float, tight: bool
 ) -> float:
     sq_norm, rho, loss = comparator
     reach = np.sqrt(sq_norm * sq_radius)  # W R
@@ -105,8 +105,8 @@ def _bound(
 
 def _checked(comparator, cost, step_size, sq_radius, tight) -> tuple:
     """Returns the arguments as Python numbers."""
-    checks.kind("comparator", comparator, Comparator)
-    comparator = Comparator(
+    checks.kind("comparator", comparator, Separator)
+    comparator = Separator(
         sq_norm=checks.positive("sq_norm", comparator.sq_norm, static=True),
         width=checks.positive("width", comparator.width, static=True),
         loss=checks.non_negative("loss", comparator.loss, static=True),

@@ -18,15 +18,13 @@ from jonline.structured.estimators import (
     pseudo_inverse,
     semi_bandit,
 )
-from jonline.structured.gappletron import gappletron, gappletron_rate
 from jonline.structured.gaps import (
     GapMap,
-    GapPrediction,
     SurrogateGap,
     hinge_gap,
     logistic_gap,
 )
-from jonline.structured.gaptron import gaptron, gaptron_rate, gaptron_step_size
+from jonline.structured.gaptron import GapPrediction, gappletron, gaptron
 from jonline.structured.learner import StructuredPrediction, osp
 from jonline.structured.metrics import losses
 from jonline.structured.spaces.birkhoff import sinkhorn
@@ -47,6 +45,7 @@ from jonline.structured.spaces.rankings import (
 )
 from jonline.structured.spaces.space import SELF, Constants, Mixture, OutputSpace, cholesky_dual
 from jonline.structured.spaces.subsets import subsets, subsets_constants, subsets_paper_constants
+from jonline.structured.theory import gappletron_rate, gaptron_rate, gaptron_step_size
 
 __all__ = [
     "SELF",

@@ -1,4 +1,4 @@
-"""Surrogates with a gap to the zero-one loss, and the learner that Gaptron and Gappletron share.
+"""Surrogates with a gap to the zero-one loss, for Gaptron and Gappletron.
 
 Sources: van der Hoeven, "Exploiting the surrogate gap in online multiclass classification",
 arXiv:2007.12618 (Gaptron); van der Hoeven, Fusco and Cesa-Bianchi, "Beyond bandit feedback in
@@ -12,23 +12,17 @@ Symbols:
   a        gap, in [0, 1]: how far to mix k* with the uniform distribution
   delta    slack: the part of the loss that the gap leaves over
   L        ||residual||^2 <= L loss
-  gamma    `explore`
-  u        share of the uniform distribution in what is played
 """
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from jonline import checks
-from jonline.core import Array, Learner
-from jonline.optimizers import OnlineOptimizer, adaptive_ogd
-from jonline.optimizers.online import declare, receive
-from jonline.oracles import Label, Mismatch
-from jonline.sampling import bernoulli, two_words, uniform_index
+from jonline.core import Array
 
 
 class GapMap(NamedTuple):
@@ -61,26 +55,6 @@ class SurrogateGap(NamedTuple):
     gaptron: GapMap
     gappletron: GapMap
     smoothness: float
-
-
-class GapPrediction(NamedTuple):
-    """A drawn class, with what the update needs of the state it came from.
-
-    Attributes:
-      output: drawn class, a unit vector (K,); NaN where a score is.
-      score: theta (K,).
-      prob: probability with which `output` was drawn.
-      gap: a.
-      expected: (K,) the distribution of `output`, which is its mean.
-      stamp: what the optimizer keeps.
-    """
-
-    output: Array
-    score: Array
-    prob: Array
-    gap: Array
-    expected: Array
-    stamp: Any
 
 
 def logistic_gap(num_classes: int, *, base: float = 2.0) -> SurrogateGap:
@@ -191,88 +165,3 @@ def hinge_gap(num_classes: int, *, cutoff: float = 0.5) -> SurrogateGap:
 def highest(scores: Array) -> Array:
     """Returns (K,) bool, True at k* alone."""
     return jnp.arange(scores.shape[0], dtype=jnp.int32) == jnp.argmax(scores)
-
-
-def gap_learner(
-    name: str,
-    gap: GapMap,
-    blend: Callable[[Array, float | Array], Array],
-    num_classes: int,
-    num_features: int,
-    *,
-    diameter: float | Array,
-    explore: float | Array,
-    loss: SurrogateGap,
-    optimizer: OnlineOptimizer | None,
-) -> Learner:
-    """Returns a learner that plays k* or, with probability u, a uniform class.
-
-        P = (1 - u) k* + u/K,   u = blend(a(theta), gamma),   theta = W x;
-        G = w r(theta, y) x^T,   w = [output = y] / P(output) if only that is heard, else 1.
-
-    Args:
-      name: of the algorithm, for messages.
-      gap: `loss.gaptron` or `loss.gappletron`.
-      blend: `(a, gamma) -> u`, >= gamma where a is in [0, 1].
-      num_classes, num_features, diameter, explore, loss, optimizer: as for `gaptron`.
-
-    Raises:
-      TypeError, ValueError: as `gaptron`.
-    """
-    num_classes = checks.at_least("num_classes", num_classes, 2)
-    num_features = checks.at_least("num_features", num_features, 1)
-    diameter = checks.positive("diameter", diameter)
-    explore = checks.probability("explore", explore)
-    if loss.num_classes != num_classes:
-        raise ValueError(
-            f"loss must be one of num_classes={num_classes} classes, got one of {loss.num_classes}"
-        )
-    if optimizer is None:
-        optimizer = adaptive_ogd(diameter, offset=1e-8)
-    checks.kind("optimizer", optimizer, OnlineOptimizer)
-    rate = checks.concrete(explore)
-
-    def init(key):
-        del key
-        return optimizer.init(jnp.zeros((num_classes, num_features)))
-
-    def predict(state, x, key):
-        if jnp.shape(x) != (num_features,):
-            raise ValueError(f"x must have shape ({num_features},), got {jnp.shape(x)}")
-        score = jnp.sum(optimizer.params(state) * x[None], axis=1)
-        a = gap.value(score)
-        u = blend(a, explore)
-        words = two_words(key)
-        classes = jnp.arange(num_classes, dtype=jnp.int32)
-        uniform = classes == uniform_index(words[1], num_classes)
-        drawn = jnp.where(bernoulli(words[0], u), uniform, highest(score))
-        expected = jnp.where(highest(score), 1 - u, 0.0) + u / num_classes
-        return GapPrediction(
-            output=jnp.where(a >= 0, drawn.astype(score.dtype), a),
-            score=score,
-            prob=jnp.sum(jnp.where(drawn, expected, 0.0)),
-            gap=a,
-            expected=expected,
-            stamp=optimizer.stamp(state),
-        )
-
-    def update(state, x, prediction, feedback, key):
-        del key
-        checks.feedback(name, feedback, Mismatch, Label)
-        if isinstance(feedback, Mismatch):
-            if rate is not None and rate == 0:
-                raise ValueError(f"explore must be > 0 where {name} reads Mismatch, got {explore}")
-            prob = jnp.maximum(prediction.prob, jnp.finfo(prediction.prob.dtype).tiny)
-            weight, y = jnp.where(feedback.wrong, 0.0, 1 / prob), prediction.output
-        else:
-            weight, y = jnp.where(feedback.observed, 1.0, 0.0), feedback.value
-            if jnp.shape(y) != (num_classes,):
-                raise ValueError(
-                    f"labels must be unit vectors of shape ({num_classes},), got {jnp.shape(y)}; "
-                    f"structured.multiclass({num_classes}).encode makes them of 1…{num_classes}"
-                )
-        residual = jnp.where(weight > 0, weight * loss.residual(prediction.score, y), 0.0)
-        return receive(optimizer, state, residual, x, prediction.stamp, feedback.observed)
-
-    declare(optimizer, update)
-    return Learner(init, predict, update)

@@ -1,23 +1,50 @@
-"""Gaptron: multiclass classification that mixes with the uniform class as far as the loss allows.
+"""Gaptron and Gappletron: multiclass classification that plays a uniform class as often as its
+surrogate loss allows.
 
-Source: van der Hoeven, "Exploiting the surrogate gap in online multiclass classification",
-arXiv:2007.12618. Symbols: as in `jonline.structured.gaps`, and
+Sources: van der Hoeven, "Exploiting the surrogate gap in online multiclass classification",
+arXiv:2007.12618 (Gaptron); van der Hoeven, Fusco and Cesa-Bianchi, "Beyond bandit feedback in
+online multiclass classification", arXiv:2106.03596 (Gappletron).
+
+Symbols: as in `jonline.structured.gaps`, and
+  gamma    `explore`
+  u        share of the uniform distribution in what is played
   B        diameter of the set of models
-  D        bound on ||U|| for the models U compared with
   X        bound on ||x||
   T        number of rounds
-  eta      step size
 """
 
-import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
 from jonline import checks
 from jonline.core import Array, Learner
-from jonline.optimizers import OnlineOptimizer
-from jonline.structured.gaps import SurrogateGap, gap_learner
-from jonline.structured.theory import capped_rate
+from jonline.optimizers import OnlineOptimizer, adaptive_ogd
+from jonline.optimizers.online import declare, receive
+from jonline.oracles import Label, Mismatch
+from jonline.sampling import bernoulli, two_words, uniform_index
+from jonline.structured.gaps import SurrogateGap, highest
+
+
+class GapPrediction(NamedTuple):
+    """A drawn class, with what the update needs of the state it came from.
+
+    Attributes:
+      output: drawn class, a unit vector (K,); NaN where a score is.
+      score: theta (K,).
+      prob: probability with which `output` was drawn.
+      gap: a.
+      expected: (K,) the distribution of `output`, which is its mean.
+      stamp: what the optimizer keeps.
+    """
+
+    output: Array
+    score: Array
+    prob: Array
+    gap: Array
+    expected: Array
+    stamp: Any
 
 
 def gaptron(
@@ -31,10 +58,10 @@ def gaptron(
 ) -> Learner:
     """Multiclass classification by Gaptron, from one bit or from the label.
 
-        P = (1 - max(a, gamma)) k* + max(a, gamma)/K,   a = loss.gaptron(W x);
+        P = (1 - u) k* + u/K,   u = max(a, gamma),   a = loss.gaptron(W x);
         G = w residual(W x, y) x^T,   W <- W - eta G,
     with w = [output = y] / P(output) and y = output from a `Mismatch` (an unbiased estimate of the
-    gradient), w = 1 from a `Label`. With `gaptron_step_size`, delta and L of the loss:
+    gradient), w = 1 from a `Label`. With `gaptron_step_size`, delta and L of the loss, for every U:
         Label, gamma = 0   E mistakes <= sum loss(U) + L X^2 ||U||^2 / (4 delta)
         Mismatch           E mistakes <= sum loss(U) + K L X^2 ||U||^2 / (4 delta gamma) + gamma T
 
@@ -60,72 +87,108 @@ def gaptron(
     Differs: it has a fixed step size, which is an option here; the default is the one that
     appendix H.1 of arXiv:2502.18709 compares with.
     """
-    checks.kind("loss", loss, SurrogateGap)
-    return gap_learner(
-        "gaptron",
-        loss.gaptron,
-        jnp.maximum,
-        num_classes,
-        num_features,
-        diameter=diameter,
-        explore=explore,
-        loss=loss,
-        optimizer=optimizer,
-    )
+    sizes = num_classes, num_features
+    return _gap_learner("gaptron", jnp.maximum, *sizes, diameter, explore, loss, optimizer)
 
 
-def gaptron_step_size(loss: SurrogateGap, *, radius: float, explore: float | None = None) -> float:
-    """Returns the step size of Gaptron's theory.
+def gappletron(
+    num_classes: int,
+    num_features: int,
+    *,
+    diameter: float | Array,
+    explore: float | Array,
+    loss: SurrogateGap,
+    optimizer: OnlineOptimizer | None = None,
+) -> Learner:
+    """Multiclass classification by Gappletron: Gaptron with the gap from the loss it would have.
 
-        eta = 2 delta / (L X^2)               with labels: ln 2 / (2 K X^2) for the logistic loss,
-                                              (1 - kappa) / (K X^2) for hinge with kappa >= 1/(K-1);
-        eta = 2 delta gamma / (K L X^2)       with one bit.
-
-    Args:
-      loss: the learner's, of slack > 0 and finite L.
-      radius: X > 0.
-      explore: gamma in (0, 1] of the learner for `Mismatch`; None for `Label`.
-
-    Raises:
-      TypeError, ValueError: if an argument is out of range, or the loss has no such step size.
-
-    Source: arXiv:2007.12618, theorems for the full information and the bandit setting.
-    """
-    checks.kind("loss", loss, SurrogateGap)
-    radius = checks.positive("radius", radius, static=True)
-    if not (loss.gaptron.slack > 0 and math.isfinite(loss.smoothness)):
-        raise ValueError(
-            "loss must have slack > 0 and finite smoothness for a step size, got "
-            f"slack={loss.gaptron.slack:g} and smoothness={loss.smoothness:g}"
-        )
-    eta = 2 * loss.gaptron.slack / (loss.smoothness * radius**2)
-    if explore is None:
-        return eta
-    ok = lambda q: (q > 0) & (q <= 1)  # noqa: E731
-    return eta * checks.real("explore", explore, "be in (0, 1]", ok, static=True) / loss.num_classes
-
-
-def gaptron_rate(num_classes: int, *, radius: float, diameter: float, num_rounds: int) -> float:
-    """Returns the exploration rate gamma = min(1, K X B / (2 sqrt(T ln 2))) for one bit.
-
-    It makes the two last terms of Gaptron's bound equal for the logistic loss in base 2, and their
-    sum K X B sqrt(T / ln 2).
+        P = (1 - u) k* + u/K,   u = a + gamma (1 - a),   a = loss.gappletron(W x);
+        W <- W - B G / sqrt(2 (1e-8 + sum ||G||^2)),   G as for `gaptron`.
+    For models U with ||U|| <= B/2 and W kept in that ball, with delta and L of the loss:
+        Label, gamma = 0   E mistakes <= sum loss(U) + B^2 L X^2 / (2 delta)
+        Mismatch           E mistakes <= sum loss(U) + K B^2 L X^2 / (2 delta gamma) + gamma T
 
     Args:
-      num_classes: K >= 2.
-      radius: X > 0.
-      diameter: B > 0, of a ball around 0 that the comparator is in.
-      num_rounds: T >= 1.
+      optimizer: None for `optimizers.adaptive_ogd(diameter, offset=1e-8)`, without a projection;
+        `adaptive_ogd(diameter, project=True)` has the bounds above.
+      num_classes, num_features, diameter, explore, loss: as for `gaptron`; see `gappletron_rate`.
 
-    Raises:
-      TypeError, ValueError: if an argument is out of range. A rate above 1 is a warning.
+    Returns, Raises: as `gaptron`.
 
-    Source: arXiv:2007.12618. The constant is what the gap inequality and the step size above give;
-    the paper's may be another.
+    Source: arXiv:2106.03596, for bandit feedback and for the label; arXiv:2502.18709, appendix H.1.
+    Differs: graph feedback in general is not here.
     """
+    sizes, blend = (num_classes, num_features), lambda gap, rate: gap + rate * (1 - gap)
+    return _gap_learner("gappletron", blend, *sizes, diameter, explore, loss, optimizer)
+
+
+def _gap_learner(
+    name: str,
+    blend: Callable[[Array, float | Array], Array],
+    num_classes: int,
+    num_features: int,
+    diameter: float | Array,
+    explore: float | Array,
+    loss: SurrogateGap,
+    optimizer: OnlineOptimizer | None,
+) -> Learner:
+    """Returns a learner that plays with u = blend(a, gamma), >= gamma where a is in [0, 1]."""
+    checks.kind("loss", loss, SurrogateGap)
+    gap = getattr(loss, name)
     num_classes = checks.at_least("num_classes", num_classes, 2)
-    radius = checks.positive("radius", radius, static=True)
-    diameter = checks.positive("diameter", diameter, static=True)
-    num_rounds = checks.at_least("num_rounds", num_rounds, 1)
-    value = num_classes * radius * diameter / (2 * math.sqrt(num_rounds * math.log(2)))
-    return capped_rate("K X B / (2 sqrt(T ln 2))", value)
+    num_features = checks.at_least("num_features", num_features, 1)
+    diameter = checks.positive("diameter", diameter)
+    explore = checks.probability("explore", explore)
+    if loss.num_classes != num_classes:
+        raise ValueError(
+            f"loss must be one of num_classes={num_classes} classes, got one of {loss.num_classes}"
+        )
+    if optimizer is None:
+        optimizer = adaptive_ogd(diameter, offset=1e-8)
+    checks.kind("optimizer", optimizer, OnlineOptimizer)
+    rate = checks.concrete(explore)
+
+    def init(key):
+        del key
+        return optimizer.init(jnp.zeros((num_classes, num_features)))
+
+    def predict(state, x, key):
+        if jnp.shape(x) != (num_features,):
+            raise ValueError(f"x must have shape ({num_features},), got {jnp.shape(x)}")
+        score = jnp.sum(optimizer.params(state) * x[None], axis=1)
+        a = gap.value(score)
+        u = blend(a, explore)
+        words = two_words(key)
+        classes = jnp.arange(num_classes, dtype=jnp.int32)
+        uniform = classes == uniform_index(words[1], num_classes)
+        drawn = jnp.where(bernoulli(words[0], u), uniform, highest(score))
+        expected = jnp.where(highest(score), 1 - u, 0.0) + u / num_classes
+        return GapPrediction(
+            output=jnp.where(a >= 0, drawn.astype(score.dtype), a),
+            score=score,
+            prob=jnp.sum(jnp.where(drawn, expected, 0.0)),
+            gap=a,
+            expected=expected,
+            stamp=optimizer.stamp(state),
+        )
+
+    def update(state, x, prediction, feedback, key):
+        del key
+        checks.feedback(name, feedback, Mismatch, Label)
+        if isinstance(feedback, Mismatch):
+            if rate is not None and rate == 0:
+                raise ValueError(f"explore must be > 0 where {name} reads Mismatch, got {explore}")
+            prob = jnp.maximum(prediction.prob, jnp.finfo(prediction.prob.dtype).tiny)
+            weight, y = jnp.where(feedback.wrong, 0.0, 1 / prob), prediction.output
+        else:
+            weight, y = jnp.where(feedback.observed, 1.0, 0.0), feedback.value
+            if jnp.shape(y) != (num_classes,):
+                raise ValueError(
+                    f"labels must be unit vectors of shape ({num_classes},), got {jnp.shape(y)}; "
+                    f"structured.multiclass({num_classes}).encode makes them of 1…{num_classes}"
+                )
+        residual = jnp.where(weight > 0, weight * loss.residual(prediction.score, y), 0.0)
+        return receive(optimizer, state, residual, x, prediction.stamp, feedback.observed)
+
+    declare(optimizer, update)
+    return Learner(init, predict, update)

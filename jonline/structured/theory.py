@@ -12,12 +12,14 @@ Symbols: as in `jonline.structured.spaces.space`, and
   b     ||gradient of S in W||^2 <= b S
 """
 
+import math
 import warnings
 from typing import Any
 
 import numpy as np
 
 from jonline import checks
+from jonline.structured.gaps import SurrogateGap
 from jonline.structured.spaces.space import Constants, OutputSpace
 
 
@@ -47,30 +49,18 @@ def smoothness(constants: Constants, radius: float) -> float:
     return 2 * radius**2 * constants.kappa**2 / constants.strong_convexity
 
 
-def inverse_weighted_rate(space: OutputSpace, *, diameter: float, num_rounds: int) -> float:
-    """Returns the `explore` for `inverse_weighted` estimates: q = B sqrt(K / T), at most 1.
-
-    Args:
-      space: the output space.
-      diameter: B > 0.
-      num_rounds: T >= 1.
-
-    Raises:
-      TypeError, ValueError: if an argument is out of range. A rate above 1 is a warning.
-
-    Source: arXiv:2502.18709, section 3.3. Differs: the paper assumes that the rate is at most 1.
-    """
-    diameter, num_rounds, _ = _checked(space, diameter, num_rounds)
-    return capped_rate("B sqrt(K / T)", diameter * np.sqrt(space.size / num_rounds))
-
-
-def pseudo_inverse_rate(
-    space: OutputSpace, *, diameter: float, radius: float, num_rounds: int, delay: int = 0
+def inverse_weighted_rate(
+    space: OutputSpace,
+    *,
+    diameter: float,
+    radius: float = 1.0,
+    num_rounds: int,
+    delay: int = 0,
+    cut: float = 1.0,
 ) -> float:
-    """Returns the `explore` for `pseudo_inverse` estimates, at most 1.
+    """Returns the `explore` for `inverse_weighted` estimates: q = B sqrt(K / T).
 
-        q = (4 omega B^2 Cx^2 / T)^(1/3)      for D = 0,
-        q = (omega B^2 Cx^2 D / T)^(1/3)      for D >= 1.
+    All rates have these arguments; this one does not depend on `radius` and `delay`.
 
     Args:
       space: the output space.
@@ -78,43 +68,155 @@ def pseudo_inverse_rate(
       radius: Cx > 0.
       num_rounds: T >= 1.
       delay: D >= 0.
+      cut: the most to return, in (0, 1], with a warning where the formula is above; inf for the
+        formula.
 
     Raises:
-      TypeError, ValueError: if an argument is out of range. A rate above 1 is a warning.
+      TypeError, ValueError: if an argument is out of range.
+
+    Source: arXiv:2502.18709, section 3.3. Differs: the paper assumes that the rate is at most 1.
+    """
+    K, B, _, T, _ = _checked(space, diameter, radius, num_rounds, delay)
+    return _cut("B sqrt(K / T)", B * np.sqrt(K / T), cut)
+
+
+def pseudo_inverse_rate(
+    space: OutputSpace,
+    *,
+    diameter: float,
+    radius: float,
+    num_rounds: int,
+    delay: int = 0,
+    cut: float = 1.0,
+) -> float:
+    """Returns the `explore` for `pseudo_inverse` estimates.
+
+        q = (4 omega B^2 Cx^2 / T)^(1/3)      for D = 0,
+        q = (omega B^2 Cx^2 D / T)^(1/3)      for D >= 1.
+
+    Args, Raises: as `inverse_weighted_rate`.
 
     Source: arXiv:2502.18709, sections 3.4 and 5.2. Differs: the paper assumes that the rate is at
     most 1.
     """
-    diameter, num_rounds, radius = _checked(space, diameter, num_rounds, radius)
-    delay = checks.at_least("delay", delay, 0)
-    factor, formula = (delay, "omega B^2 Cx^2 D") if delay else (4, "4 omega B^2 Cx^2")
-    scale = space.constants.omega * (diameter * radius) ** 2
-    return capped_rate(f"({formula} / T)^(1/3)", np.cbrt(factor * scale / num_rounds))
+    _, B, Cx, T, D = _checked(space, diameter, radius, num_rounds, delay)
+    factor, formula = (D, "omega B^2 Cx^2 D") if D else (4, "4 omega B^2 Cx^2")
+    scale = space.constants.omega * (B * Cx) ** 2
+    return _cut(f"({formula} / T)^(1/3)", np.cbrt(factor * scale / T), cut)
 
 
-def solid_inverse_weighted_rate(space: OutputSpace, *, diameter: float, num_rounds: int) -> float:
-    """Returns the `explore` for `inverse_weighted` estimates under SOLID: q = R sqrt(K / T).
+def solid_inverse_weighted_rate(
+    space: OutputSpace,
+    *,
+    diameter: float,
+    radius: float = 1.0,
+    num_rounds: int,
+    delay: int = 0,
+    cut: float = 1.0,
+) -> float:
+    """Returns the `explore` for `inverse_weighted` estimates under SOLID: q = (B/2) sqrt(K / T).
 
-    R = B/2; at most 1. Args and Raises as `inverse_weighted_rate`.
+    It does not depend on `radius` and `delay`. Args, Raises: as `inverse_weighted_rate`.
 
     Source: arXiv:2502.18709, appendix G.3.1. Differs: the paper assumes that the rate is at most 1.
     """
-    diameter, num_rounds, _ = _checked(space, diameter, num_rounds)
-    return capped_rate("(B/2) sqrt(K / T)", diameter / 2 * np.sqrt(space.size / num_rounds))
+    K, B, _, T, _ = _checked(space, diameter, radius, num_rounds, delay)
+    return _cut("(B/2) sqrt(K / T)", B / 2 * np.sqrt(K / T), cut)
 
 
 def solid_pseudo_inverse_rate(
-    space: OutputSpace, *, diameter: float, radius: float, num_rounds: int
+    space: OutputSpace,
+    *,
+    diameter: float,
+    radius: float,
+    num_rounds: int,
+    delay: int = 0,
+    cut: float = 1.0,
 ) -> float:
-    """Returns the `explore` for `pseudo_inverse` under SOLID: q = (omega R^2 Cx^2 / T)^(1/3).
+    """Returns the `explore` for `pseudo_inverse` under SOLID: q = (omega (B/2)^2 Cx^2 / T)^(1/3).
 
-    R = B/2; at most 1. Args and Raises as `pseudo_inverse_rate`.
+    It does not depend on `delay`. Args, Raises: as `inverse_weighted_rate`.
 
     Source: arXiv:2502.18709, appendix G.3.2. Differs: the paper assumes that the rate is at most 1.
     """
-    diameter, num_rounds, radius = _checked(space, diameter, num_rounds, radius)
-    scale = space.constants.omega * (diameter / 2 * radius) ** 2
-    return capped_rate("(omega (B/2)^2 Cx^2 / T)^(1/3)", np.cbrt(scale / num_rounds))
+    _, B, Cx, T, _ = _checked(space, diameter, radius, num_rounds, delay)
+    scale = space.constants.omega * (B / 2 * Cx) ** 2
+    return _cut("(omega (B/2)^2 Cx^2 / T)^(1/3)", np.cbrt(scale / T), cut)
+
+
+def gaptron_rate(
+    space: OutputSpace,
+    *,
+    diameter: float,
+    radius: float,
+    num_rounds: int,
+    delay: int = 0,
+    cut: float = 1.0,
+) -> float:
+    """Returns the `explore` for Gaptron from one bit: gamma = K Cx B / (2 sqrt(T ln 2)).
+
+    It makes the two last terms of Gaptron's bound equal for the logistic loss in base 2, and their
+    sum K Cx B sqrt(T / ln 2). `space` is of classes; the rate does not depend on `delay`. Args,
+    Raises: as `inverse_weighted_rate`.
+
+    Source: arXiv:2007.12618. The constant is what the gap inequality and `gaptron_step_size` give;
+    the paper's may be another.
+    """
+    K, B, Cx, T, _ = _checked(space, diameter, radius, num_rounds, delay, of_classes=True)
+    return _cut("K X B / (2 sqrt(T ln 2))", K * Cx * B / (2 * np.sqrt(T * np.log(2))), cut)
+
+
+def gappletron_rate(
+    space: OutputSpace,
+    *,
+    diameter: float,
+    radius: float = 1.0,
+    num_rounds: int,
+    delay: int = 0,
+    cut: float = 1.0,
+) -> float:
+    """Returns the `explore` for Gappletron from one bit: gamma = B K / sqrt(T).
+
+    `space` is of classes; the rate does not depend on `radius` and `delay`. Args, Raises: as
+    `inverse_weighted_rate`.
+
+    Source: the bound B sqrt(rho K T) that arXiv:2106.03596 states for a graph with rho = K, as one
+    bit has; the paper's own constant may be another. The bound of `gappletron` is least at
+    B Cx sqrt(K L / (2 delta T)), which for the logistic loss in base 2 is B Cx K / sqrt(T ln 2).
+    """
+    K, B, _, T, _ = _checked(space, diameter, radius, num_rounds, delay, of_classes=True)
+    return _cut("B K / sqrt(T)", B * K / math.sqrt(T), cut)
+
+
+def gaptron_step_size(loss: SurrogateGap, *, radius: float, explore: float | None = None) -> float:
+    """Returns the step size of Gaptron's theory.
+
+        eta = 2 delta / (L Cx^2)             with labels: ln 2 / (2 K Cx^2) for the logistic loss,
+                                             (1 - kappa) / (K Cx^2) for hinge, kappa >= 1/(K-1);
+        eta = 2 delta gamma / (K L Cx^2)     with one bit.
+
+    Args:
+      loss: the learner's, of slack > 0 and finite L.
+      radius: Cx > 0.
+      explore: gamma in (0, 1] of the learner for `Mismatch`; None for `Label`.
+
+    Raises:
+      TypeError, ValueError: if an argument is out of range, or the loss has no such step size.
+
+    Source: arXiv:2007.12618, theorems for the full information and the bandit setting.
+    """
+    checks.kind("loss", loss, SurrogateGap)
+    radius = checks.positive("radius", radius, static=True)
+    if not (loss.gaptron.slack > 0 and np.isfinite(loss.smoothness)):
+        raise ValueError(
+            "loss must have slack > 0 and finite smoothness for a step size, got "
+            f"slack={loss.gaptron.slack:g} and smoothness={loss.smoothness:g}"
+        )
+    eta = 2 * loss.gaptron.slack / (loss.smoothness * radius**2)
+    if explore is None:
+        return eta
+    ok = lambda q: (q > 0) & (q <= 1)  # noqa: E731
+    return eta * checks.real("explore", explore, "be in (0, 1]", ok, static=True) / loss.num_classes
 
 
 def inverse_weighted_bound(
@@ -138,7 +240,8 @@ def inverse_weighted_bound(
     Source: arXiv:2502.18709, theorem 3.5.
     Differs: "p(y) >= K/q" in the proof must be q/K; the theorem is right.
     """
-    T, diameter = _many_rounds(diameter, num_rounds)
+    T = checks.numbers("num_rounds", num_rounds, 1)
+    diameter = checks.positive("diameter", diameter, static=True)
     a, b = needed_margin(space), smoothness(space.constants, radius)
     return (b / (2 * a) + 1) * diameter * np.sqrt(space.size * T)
 
@@ -153,23 +256,25 @@ def pseudo_inverse_bound(
     Source: arXiv:2502.18709, theorem D.4.
     Differs: "sqrt(omega / q)" in the proof must be sqrt(omega T / q); the theorem is right.
     """
-    T, diameter = _many_rounds(diameter, num_rounds)
+    T = checks.numbers("num_rounds", num_rounds, 1)
+    diameter = checks.positive("diameter", diameter, static=True)
     a, b = needed_margin(space), smoothness(space.constants, radius)
     explored = 2 ** (5 / 3) * np.cbrt(space.constants.omega) * np.cbrt(diameter * radius * T) ** 2
     return b * diameter**2 / a + explored
 
 
-def capped_rate(formula: str, rate: Any) -> float:
-    """Returns `rate`, at most 1, with a warning that names the formula where it was above."""
-    rate = checks.non_negative("rate", rate, static=True)
-    if rate > 1:
+def _cut(formula: str, rate: Any, cut: float) -> float:
+    """Returns `rate`, at most `cut`, with a warning that names the formula where it was above."""
+    ok = lambda number: (number > 0) & ((number <= 1) | np.isinf(number))  # noqa: E731
+    cut = checks.real("cut", cut, "be in (0, 1], or inf", ok, static=True)
+    if rate > cut:
+        uniform = ": every output is drawn uniformly, and nothing learned is played" * (cut == 1)
         warnings.warn(
-            f"explore = {formula} = {rate:.4g} is above 1 and was set to 1: every output is drawn "
-            "uniformly, and nothing learned is played; take more rounds, a smaller diameter, or "
-            "search a grid of explore",
+            f"explore = {formula} = {rate:.4g} is above {cut:g} and was set to {cut:g}{uniform}; "
+            "take more rounds, a smaller diameter, or search a grid of explore",
             stacklevel=3,
         )
-    return min(1.0, float(rate))
+    return float(min(cut, rate))
 
 
 def needed_margin(space: OutputSpace) -> float:
@@ -184,16 +289,12 @@ def needed_margin(space: OutputSpace) -> float:
     return a
 
 
-def _checked(space: Any, diameter: Any, num_rounds: Any, radius: Any = 1.0) -> tuple:
-    """Returns the numbers as Python ones."""
+def _checked(space, diameter, radius, num_rounds, delay, *, of_classes: bool = False) -> tuple:
+    """Returns K, and the numbers as Python ones."""
     checks.kind("space", space, OutputSpace)
-    return (
-        checks.positive("diameter", diameter, static=True),
-        checks.at_least("num_rounds", num_rounds, 1),
-        checks.positive("radius", radius, static=True),
-    )
-
-
-def _many_rounds(diameter: Any, num_rounds: Any) -> tuple[np.ndarray, Any]:
-    rounds = checks.numbers("num_rounds", num_rounds, 1)
-    return rounds, checks.positive("diameter", diameter, static=True)
+    if of_classes:
+        checks.require(space.name == "multiclass", "space", "be a multiclass space", space.name)
+    B = checks.positive("diameter", diameter, static=True)
+    Cx = checks.positive("radius", radius, static=True)
+    T, D = checks.at_least("num_rounds", num_rounds, 1), checks.at_least("delay", delay, 0)
+    return space.size, B, Cx, float(T), D

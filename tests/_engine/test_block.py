@@ -15,8 +15,8 @@ import pytest
 
 import jonline
 from jonline import Environment, Learner, Stream, delays, oracles
-from jonline._engine import block as engine
-from jonline._sweep import driver as host
+from jonline._engine.block import ENDLESS, Inputs, Plan, advance, build, start_block
+from jonline._sweep import driver
 from jonline.core import Example
 from tests.games import Output, clock, no_metrics
 
@@ -279,7 +279,7 @@ def test_old_keys_are_the_new_ones():
     old = jax.random.PRNGKey(0)
     for key in (old, np.asarray(old)):
         np.testing.assert_array_equal(play(make, random_metric, key=key).records["word"], expected)
-    many = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.key(0), jnp.arange(2))
+    many = jax.jit(jax.vmap(jax.random.fold_in, (None, 0)))(jax.random.key(0), jnp.arange(2))
     found = play(make, random_metric, key=jax.random.key_data(many)).records["word"]
     np.testing.assert_array_equal(found, expected)
 
@@ -288,12 +288,12 @@ def test_last_rounds_before_two_to_the_31_are_played():
     """Windows of a far stretch; what is drawn ahead beyond the last number is not played."""
     every = 50
     make = make_game(update=lambda state, x, prediction, feedback, key: feedback.value, init=zero)
-    plan = engine.Plan(make, of_label, 1, every, 4, engine.ENDLESS)
+    plan = Plan(make, of_label, 1, every, 4, ENDLESS)
     keys = jax.random.split(jax.random.key(0), 16)
     window = (2**31 - 1) // every
-    inputs = engine.Inputs(None, keys, {})
-    built = engine.build(plan, inputs)
-    block, windows = engine.advance(built, engine.begin(built, inputs), window - 2, window)
+    inputs = Inputs(None, keys, {})
+    built = build(plan, inputs)
+    block, windows = advance(built, start_block(built, inputs), window - 2, window)
     np.testing.assert_array_equal(block.carry.state, window * every - 1)
     np.testing.assert_array_equal(windows.sums["odd"][:2], every // 2)
     np.testing.assert_array_equal(windows.sums["odd"][2:], 0)
@@ -340,7 +340,7 @@ def test_more_devices_than_blocks():
 
 def failing_advance(monkeypatch, error):
     """Lets the second call of a worker fail."""
-    calls, real = [], engine.advance
+    calls, real = [], driver.advance
 
     def advance(*args):
         if threading.current_thread() is not threading.main_thread():
@@ -349,7 +349,7 @@ def failing_advance(monkeypatch, error):
                 raise error
         return real(*args)
 
-    monkeypatch.setattr(host.engine, "advance", advance)
+    monkeypatch.setattr(driver, "advance", advance)
     return calls
 
 

@@ -5,26 +5,25 @@ import pytest
 from jax import lax
 from jax.extend.core import primitives
 
-from jonline._engine import jaxprs as equations
-from jonline._engine import lanes, loops
+from jonline._engine import jaxprs, lanes, loops
 from jonline._engine.loops import Lanes
 
 L = 3  # as long as some axes of a lane, so that an axis taken for the lane axis shows
 ZERO = jnp.float32(-0.0)
-BLOCK = loops.Block(L, ZERO, jnp.full(L, ZERO), lanes.evaluate, loops.last)
+BLOCK = loops.LaneContext(L, ZERO, jnp.full(L, ZERO), lanes.evaluate, loops.last_axis)
 
 
 def by_lanes(function, args, per_lane):
     """Evaluates a one-lane function for all lanes; `per_lane` says which args have a lane axis."""
     alone = [_alone(arg, lane) for arg, lane in zip(args, per_lane, strict=True)]
-    closed = equations.exact(equations.inlined(function, *alone))
+    closed = jaxprs.exact(jaxprs.inlined(function, *alone))
 
     def evaluated(*args):
         values = [Lanes(arg) if lane else arg for arg, lane in zip(args, per_lane, strict=True)]
         env = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
         env.update(zip(closed.jaxpr.invars, [ZERO, *values], strict=True))
         env = lanes.evaluate(closed.jaxpr.eqns, env, BLOCK)
-        outs = [equations.read(env, var) for var in closed.jaxpr.outvars]
+        outs = [jaxprs.read(env, var) for var in closed.jaxpr.outvars]
         return [loops.spread(out, L).value for out in outs]
 
     tree = jax.tree.structure(jax.eval_shape(function, *alone))
@@ -83,7 +82,7 @@ def bools(*shape, seed=0):
 
 
 def uses(function, *args):
-    eqns = equations.inlined(function, *(_alone(arg, True) for arg in args)).jaxpr.eqns
+    eqns = jaxprs.inlined(function, *(_alone(arg, True) for arg in args)).jaxpr.eqns
     return {eqn.primitive.name for eqn in eqns}
 
 
@@ -407,10 +406,10 @@ def test_empty_values_keep_their_shape():
 
 
 def test_what_no_lane_changes_stays_shared():
-    closed = equations.inlined(lambda a, b: (a * 2 + 1, a * b), 1.0, 1.0)
+    closed = jaxprs.inlined(lambda a, b: (a * 2 + 1, a * b), 1.0, 1.0)
     a, b = closed.jaxpr.invars
     env = lanes.evaluate(closed.jaxpr.eqns, {a: jnp.ones(()), b: Lanes(jnp.ones(L))}, BLOCK)
-    shared, per_lane = (equations.read(env, var) for var in closed.jaxpr.outvars)
+    shared, per_lane = (jaxprs.read(env, var) for var in closed.jaxpr.outvars)
     assert not isinstance(shared, Lanes) and isinstance(per_lane, Lanes)
 
 

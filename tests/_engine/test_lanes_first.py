@@ -9,10 +9,9 @@ import pytest
 
 from jonline import Environment, optimizers, oracles, streams
 from jonline import structured as st
-from jonline._engine import jaxprs as equations
-from jonline._engine import lanes, loops, rounds, stages
+from jonline._engine import jaxprs, lanes, loops, rounds, stages
 from jonline.core import Example
-from tests.contract import Case, check_learner
+from jonline.testing import Case, check_learner
 
 K, N = 3, 700
 
@@ -48,19 +47,19 @@ POINT = {"diameter": 10.0, "explore": 0.5}
 
 def split_round(data):
     def one_round(data, key, t, point, carry):
-        new, measured, _ = rounds.play(make(point, data), metrics, key, t, carry)
+        new, measured, _ = rounds.play_round(make(point, data), metrics, key, t, carry)
         return new, measured
 
     key, point = jax.random.key(0), {name: jnp.asarray(v) for name, v in POINT.items()}
-    carry = rounds.begin(make(point, data), key, 100)
+    carry = rounds.first_carry(make(point, data), key, 100)
     data = jax.tree.map(jnp.asarray, data)
     return stages.split(one_round, data, key, jnp.int32(0), point, carry)
 
 
 def test_round_is_wide_and_takes_its_rows_itself(table):
     staged = split_round(table)
-    assert staged.wide
-    assert max(np.prod(var.aval.shape) for var in staged.draw.gives) < N
+    assert staged.lanes_first
+    assert max(np.prod(var.aval.shape) for var in staged.draw.residuals) < N
 
 
 def test_small_round_is_not_wide(table):
@@ -68,7 +67,7 @@ def test_small_round_is_not_wide(table):
         return carry + data.x[0, :5] @ carry, 0.0
 
     staged = stages.split(one_round, table, jax.random.key(0), jnp.int32(0), {}, jnp.zeros(5))
-    assert not staged.wide
+    assert not staged.lanes_first
 
 
 def test_learner_of_a_wide_round_keeps_the_contract(table):
@@ -94,7 +93,7 @@ class Product(NamedTuple):
 def test_product_with_lanes_last_is_that_of_each_lane(product, apart):
     rng = np.random.default_rng(1)
     values = [rng.normal(size=shape).astype(np.float32) for shape in product]
-    jaxpr = equations.inlined(lambda a, b: a @ b, *values).jaxpr
+    jaxpr = jaxprs.inlined(lambda a, b: a @ b, *values).jaxpr
     wide = [
         rng.normal(size=(*value.shape, 16)).astype(np.float32) if differs else value
         for value, differs in zip(values, apart, strict=True)
@@ -103,7 +102,7 @@ def test_product_with_lanes_last_is_that_of_each_lane(product, apart):
         loops.Lanes(value) if differs else value for value, differs in zip(wide, apart, strict=True)
     ]
     zero = jnp.float32(-0.0)
-    block = loops.Block(16, zero, jnp.full(16, zero), lanes.evaluate, loops.last)
+    block = loops.LaneContext(16, zero, jnp.full(16, zero), lanes.evaluate, loops.last_axis)
     env = lanes.evaluate(jaxpr.eqns, dict(zip(jaxpr.invars, given, strict=True)), block)
     got = env[jaxpr.outvars[0]].value
     for lane in range(16):

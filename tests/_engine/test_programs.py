@@ -212,7 +212,7 @@ def test_trace_in_pieces_has_the_same_bits(monkeypatch):
         delay=jonline.delays.fixed(2),
     )
     whole = jonline.trace(make, {}, key=0, first=3, last=40)
-    monkeypatch.setattr(sys.modules["jonline._sweep.api"], "_AT_ONCE", 16 * 200)
+    monkeypatch.setattr(sys.modules["jonline._sweep.trace"], "_AT_ONCE", 16 * 200)
     jax.tree.map(
         np.testing.assert_array_equal, whole, jonline.trace(make, {}, key=0, first=3, last=40)
     )
@@ -262,7 +262,7 @@ def test_what_a_stream_makes_for_a_run_is_made_once_a_block():
 def test_flags_of_xla_that_are_called_harmless_change_no_bit(tmp_path):
     script = """
 import jax, jonline, numpy as np
-from tests.kept import play, bits
+from tests.small_sweep import play, bits
 import hashlib
 found = bits(play(os.environ["FOLDER"] or None))
 print(json.dumps(hashlib.sha256(repr(sorted(found.items())).encode()).hexdigest()))

@@ -84,14 +84,14 @@ def test_answers_that_never_come_take_no_room():
     sizes = []
     for num_rounds in (T, 1000 * T):
         made = logger(T), Environment(clock(), oracles.label(), delays.never(0.5, delays.fixed(3)))
-        carry = jax.eval_shape(lambda: rounds.begin(made, jax.random.key(0), num_rounds))  # noqa: B023
+        carry = jax.eval_shape(lambda: rounds.first_carry(made, jax.random.key(0), num_rounds))  # noqa: B023
         sizes.append([leaf.shape for leaf in jax.tree.leaves(carry.ring)])
     assert sizes[0] == sizes[1] and {shape[0] for shape in sizes[0]} == {4}
 
 
 def test_ring_holds_no_answer_that_is_always_the_same():
     made = logger(T), Environment(clock(), oracles.label(), delays.fixed(3))
-    carry = rounds.begin(made, jax.random.key(0), T)
+    carry = rounds.first_carry(made, jax.random.key(0), T)
     assert len(jax.tree.leaves(carry.ring)) == 4  # x, output, label, due
 
 

@@ -5,8 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jonline._engine import jaxprs as equations
-from jonline._engine import stages
+from jonline._engine import jaxprs, stages
 
 ORDER = ("shared", "seed", "lane", "draw", "example", "round")
 DATA = {"x": np.arange(12, dtype=np.float32).reshape(4, 3), "shift": np.float32(0.5)}
@@ -25,10 +24,10 @@ def played(function, *args):
         known.update(zip(group, jax.tree.leaves(arg), strict=True))
     for name in ORDER:
         stage = getattr(staged, name)
-        inputs = {var: known[var] for var in (*staged.constants, staged.minus_zero, *stage.reads)}
-        env = equations.evaluate(stage.eqns, inputs)
-        known.update((var, (inputs | env)[var]) for var in stage.gives)
-    outs = [equations.read(known, var) for var in staged.outs]
+        inputs = {var: known[var] for var in (*staged.constants, staged.minus_zero, *stage.inputs)}
+        env = jaxprs.evaluate(stage.eqns, inputs)
+        known.update((var, (inputs | env)[var]) for var in stage.residuals)
+    outs = [jaxprs.read(known, var) for var in staged.outs]
     return staged, jax.tree.unflatten(staged.out_tree, outs)
 
 
@@ -45,7 +44,7 @@ def check(function, *args):
 
 
 def sizes(stage):
-    return sorted(var.aval.shape for var in stage.gives)
+    return sorted(var.aval.shape for var in stage.residuals)
 
 
 def test_each_equation_is_in_the_stage_of_what_it_depends_on():
@@ -72,7 +71,7 @@ def test_each_equation_is_in_the_stage_of_what_it_depends_on():
     assert sizes(staged.shared) == [(4, 3)]
     assert sizes(staged.seed) == [()]
     assert sizes(staged.lane) == [()]
-    assert sizes(staged.draw) == [()]  # tanh hangs on the round number alone: once for all lanes
+    assert sizes(staged.draw) == [()]  # tanh depends on the round number alone: once for all lanes
     assert "random_bits" not in names["round"]
 
 
@@ -96,7 +95,7 @@ def test_mask_that_costs_less_than_what_it_is_made_of_is_handed_over():
 
     names, staged = check(one_round, *ARGS)
     assert sizes(staged.draw) == [(3,)]
-    assert [var.aval.dtype for var in staged.draw.gives] == [bool]
+    assert [var.aval.dtype for var in staged.draw.residuals] == [bool]
     assert "gt" in names["draw"] and "gt" not in names["round"]
 
 
@@ -139,7 +138,7 @@ def test_outputs_may_be_literals_inputs_and_constants():
         return Out(3, jnp.zeros(2), t, words, point["reg"], carry[0], data["shift"], None)
 
     names, staged = check(one_round, *ARGS)
-    assert staged.draw.gives == ()
+    assert staged.draw.residuals == ()
     assert names["draw"] == []
 
 
@@ -185,7 +184,7 @@ def test_same_everywhere_tells_what_depends_on_neither_key_nor_point():
     def begin(data, key, point):
         return 0, data["shift"], jax.random.uniform(key), point["reg"] * 0, jnp.ones(2)
 
-    closed = equations.inlined(begin, DATA, KEY, POINT)
+    closed = jaxprs.inlined(begin, DATA, KEY, POINT)
     same = stages.same_everywhere(closed.jaxpr, DATA, KEY, POINT)
     assert same == (True, True, False, False, True)
 
@@ -193,7 +192,7 @@ def test_same_everywhere_tells_what_depends_on_neither_key_nor_point():
 def test_round_that_reads_nothing_at_all():
     names, staged = check(lambda data, key, t, point, carry: (), *ARGS)
     assert all(primitives == [] for primitives in names.values())
-    assert all(getattr(staged, name).gives == () for name in ORDER)
+    assert all(getattr(staged, name).residuals == () for name in ORDER)
 
 
 def test_arguments_may_be_empty():
@@ -213,9 +212,9 @@ def test_seed_value_that_only_lanes_use_is_not_drawn_or_read_by_the_round():
 
     _, staged = check(one_round, *ARGS)
     assert sizes(staged.seed) == [(3,)] and sizes(staged.lane) == [(3,)]
-    assert set(staged.seed.gives) <= set(staged.lane.reads)
-    assert not set(staged.seed.gives) & set(staged.round.reads)
-    assert staged.draw.gives == ()
+    assert set(staged.seed.residuals) <= set(staged.lane.inputs)
+    assert not set(staged.seed.residuals) & set(staged.round.inputs)
+    assert staged.draw.residuals == ()
 
 
 def test_equation_of_two_stages_is_evaluated_once_and_read_by_both():
@@ -224,8 +223,8 @@ def test_equation_of_two_stages_is_evaluated_once_and_read_by_both():
         return jnp.cos(teacher * t), jnp.exp(teacher * point["reg"]), carry[0] + teacher
 
     names, staged = check(one_round, *ARGS)
-    (teacher,) = [var for var in staged.seed.gives if var.aval.shape == (3,)]
-    assert all(teacher in getattr(staged, name).reads for name in ("lane", "draw", "round"))
+    (teacher,) = [var for var in staged.seed.residuals if var.aval.shape == (3,)]
+    assert all(teacher in getattr(staged, name).inputs for name in ("lane", "draw", "round"))
     assert sum(primitives.count("erf_inv") for primitives in names.values()) == 1
 
 
@@ -266,15 +265,15 @@ def test_calls_are_inlined():
     def function(x):
         return nested(x), own(x), jax.nn.relu(x), jax.nn.logsumexp(x), jax.nn.softplus(x)
 
-    closed = equations.inlined(function, jnp.ones(3))
+    closed = jaxprs.inlined(function, jnp.ones(3))
     names = {eqn.primitive.name for eqn in closed.jaxpr.eqns}
     assert {"sin", "cos", "exp"} <= names
     calls = ("jit", "remat2", "custom_jvp_call", "custom_vjp_call", "closed_call")
     assert not names & set(calls)
     env = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
     env |= {closed.jaxpr.invars[0]: jnp.arange(3.0)}
-    env = equations.evaluate(closed.jaxpr.eqns, env)
-    found = [equations.read(env, var) for var in closed.jaxpr.outvars]
+    env = jaxprs.evaluate(closed.jaxpr.eqns, env)
+    found = [jaxprs.read(env, var) for var in closed.jaxpr.outvars]
     for a, b in zip(function(jnp.arange(3.0)), found, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6)  # one compiled call against single operations
 
@@ -306,7 +305,7 @@ def test_keys_may_cross_from_draw_to_round():
         return jax.lax.cond(carry[1] > 0, jax.random.uniform, lambda k: 0.0, sub)
 
     _, staged = check(one_round, *ARGS)
-    assert [var.aval.dtype for var in staged.draw.gives] == [KEY.dtype]
+    assert [var.aval.dtype for var in staged.draw.residuals] == [KEY.dtype]
 
 
 def test_arguments_may_be_shapes():
@@ -328,14 +327,14 @@ def test_dtypes_are_kept_under_x64():
         staged, found = played(one_round, *ARGS)
         kinds = [str(leaf.dtype) for leaf in found]
         assert kinds == ["float64", "int32", "int32", "float32"]
-        assert {str(var.aval.dtype) for var in staged.draw.gives} == {"float64"}
+        assert {str(var.aval.dtype) for var in staged.draw.residuals} == {"float64"}
 
 
 def test_of_an_example_only_what_has_the_same_bits_everywhere_is_computed_ahead():
     def one_round(data, key, t, point, carry):
         x = jax.random.uniform(jax.random.fold_in(key, t), (3,))
         teacher = jnp.sum(x * x)  # the stream's: ahead
-        x, y = equations.drawn((x, teacher > 1))
+        x, y = jaxprs.drawn((x, teacher > 1))
         square, norm = x * x, jnp.sum(x * x)
         return carry[0] + square * norm + jnp.exp(x) * y, carry[1]
 
@@ -346,13 +345,13 @@ def test_of_an_example_only_what_has_the_same_bits_everywhere_is_computed_ahead(
 
 def exact(function, *args):
     """The function, evaluated as the engine does; -0.0 comes first."""
-    closed = equations.exact(equations.inlined(function, *args))
+    closed = jaxprs.exact(jaxprs.inlined(function, *args))
 
     def evaluated(*values):
         env = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
         env.update(zip(closed.jaxpr.invars, values, strict=True))
-        env = equations.evaluate(closed.jaxpr.eqns, env)
-        return equations.read(env, closed.jaxpr.outvars[0])
+        env = jaxprs.evaluate(closed.jaxpr.eqns, env)
+        return jaxprs.read(env, closed.jaxpr.outvars[0])
 
     return evaluated
 

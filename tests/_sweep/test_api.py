@@ -13,10 +13,9 @@ import pytest
 
 import jonline
 from jonline import Environment, Learner, metrics, oracles
-from jonline._engine import block as engine
 from jonline._engine import programs
-from jonline._sweep import blocks
-from jonline._sweep import driver as host
+from jonline._engine.block import ENDLESS, Inputs, Plan, advance, build, start_block
+from jonline._sweep import blocks, progress
 from jonline.core import Example
 from jonline.data import Dataset
 from tests.games import K, N, Output, clock, make_dford, no_metrics, table
@@ -70,17 +69,17 @@ def test_run_alone_equals_its_lane(whole):
 
 
 def test_run_resumed_from_a_saved_carry_has_the_same_bits(whole, tmp_path):
-    plan = engine.Plan(make_dford, metrics.ordinal, len(GRID["reg"]), 20, 8, engine.ENDLESS)
-    keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.key(7), jnp.arange(8))
-    inputs = engine.Inputs(SETTINGS["data"], keys, GRID)
-    built = engine.build(plan, inputs)
+    plan = Plan(make_dford, metrics.ordinal, len(GRID["reg"]), 20, 8, ENDLESS)
+    keys = jax.jit(jax.vmap(jax.random.fold_in, (None, 0)))(jax.random.key(7), jnp.arange(8))
+    inputs = Inputs(SETTINGS["data"], keys, GRID)
+    built = build(plan, inputs)
     for cut in (1, 2, 5):
-        block, first = engine.advance(built, engine.begin(built, inputs), 0, cut)
+        block, first = advance(built, start_block(built, inputs), 0, cut)
         np.savez(tmp_path / "carry.npz", *jax.tree.leaves(block.carry))
         with np.load(tmp_path / "carry.npz") as saved:
             leaves = [jnp.asarray(saved[name]) for name in saved.files]
         carry = jax.tree.unflatten(jax.tree.structure(block.carry), leaves)
-        _, second = engine.advance(built, block._replace(carry=carry), cut, 6)
+        _, second = advance(built, block._replace(carry=carry), cut, 6)
         sums = np.concatenate([first.sums["loss"][:cut], second.sums["loss"][: 6 - cut]])
         np.testing.assert_array_equal(
             sums.reshape(6, 8, 6).transpose(2, 1, 0), whole.records["loss"][:, :8]
@@ -140,13 +139,13 @@ def test_progress_bar_changes_no_bits_and_says_compiling_first(whole, capfd):
 def test_progress_bars_of_several_threads_keep_their_lines(capfd):
     pytest.importorskip("tqdm")
     first, second = ExitStack(), ExitStack()
-    first.enter_context(host._bar(True, 3))(0)
-    tick = second.enter_context(host._bar(True, 1000))
+    first.enter_context(progress.bar(True, 3))(0)
+    tick = second.enter_context(progress.bar(True, 1000))
     tick(0)
     first.close()  # the upper one
     tick(0)
     second.close()
-    with host._bar(True, 5) as tick:
+    with progress.bar(True, 5) as tick:
         tick(0)
     lines = on_a_terminal(capfd.readouterr().err)
     assert all(line.startswith("playing") for line in lines)
@@ -251,7 +250,7 @@ def test_keys_of_every_kind_mean_the_same_root():
 
 
 def test_keys_given_one_by_one_are_the_seeds(whole):
-    keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.key(7), jnp.arange(9))
+    keys = jax.jit(jax.vmap(jax.random.fold_in, (None, 0)))(jax.random.key(7), jnp.arange(9))
     settings = SETTINGS | {"key": keys}
     equal(jonline.sweep(make_dford, metrics.ordinal, GRID, **settings), whole)
 

@@ -7,8 +7,7 @@ import pytest
 
 import jonline
 from jonline import hypotheses, metrics, ordinal
-from jonline._sweep import arguments as door
-from jonline._sweep import keys
+from jonline._sweep import arguments, keys
 from tests.games import clock, make_dford, table
 
 GRID = jonline.product_grid(reg=[1.0, 2.0], explore=[0.25, 0.5])
@@ -30,7 +29,7 @@ def test_labels_of_a_grid_stay_as_they_are_given(tmp_path):
     for result in (results[0], jonline.load(tmp_path / "result.nc")):
         assert result.grid["explore"].tolist() == [0.1, 0.30000000004]
         assert result.grid["explore"].dtype == np.float64
-    point = door.one_point({"reg": 1, "explore": 0.1})
+    point = arguments.one_point({"reg": 1, "explore": 0.1})
     assert point["explore"].tolist() == [0.1] and point["reg"].dtype == np.int64
 
 

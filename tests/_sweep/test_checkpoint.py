@@ -11,10 +11,10 @@ import pytest
 
 import jonline
 from jonline import Environment, Learner, delays, oracles
-from jonline._sweep import driver as host
+from jonline._sweep import driver
 from tests._engine.test_block import Reply, make_game
 from tests.games import Output, clock, no_metrics
-from tests.kept import (
+from tests.small_sweep import (
     CALLS,
     CALLS_IN_ALL,
     GRID,
@@ -191,7 +191,7 @@ def test_two_devices_share_a_folder(whole, tmp_path, stop_at):
 def test_default_block_is_that_of_the_folder(whole, tmp_path, stop_at, monkeypatch):
     """Though a machine with another cache or other devices would choose another."""
     with monkeypatch.context() as patch:
-        patch.setattr(host, "_CPU_LANES", 16)
+        patch.setattr(driver, "_CPU_LANES", 16)
         stopped(tmp_path, stop_at, 3, block=None)
     assert bits(play(tmp_path, block=None)) == whole
     assert len([*tmp_path.glob("block-*")]) == NUM_BLOCKS

@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from tests.kept import NUM_BLOCKS, bits, child, free_port, play
+from tests.small_sweep import NUM_BLOCKS, bits, child, free_port, play
 
 
 @pytest.fixture(scope="module")

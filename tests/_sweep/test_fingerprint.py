@@ -5,16 +5,17 @@ import hashlib
 import json
 import os
 import shutil
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jonline._sweep import driver as host
-from jonline._sweep import files
+import jonline
+from jonline._sweep import driver, files, fingerprint
 from tests.games import no_metrics
-from tests.kept import CALLS, CALLS_IN_ALL, GRID, StopError, bits, play, stopped
+from tests.small_sweep import CALLS, CALLS_IN_ALL, GRID, StopError, bits, play, stopped
 
 FINGERPRINT = "fingerprint.json"
 
@@ -96,7 +97,7 @@ def test_fingerprint_tells_what_makes_the_bits_from_how_far_the_sweep_goes(
     def stop(*_):
         raise StopError
 
-    monkeypatch.setattr(host, "_board", stop)  # before anything is compiled
+    monkeypatch.setattr(driver, "_empty", stop)  # before anything is compiled
     changes = dict(num_rounds=240, num_seeds=19, key=8, grid={"rate": [0.3, 0.4]}, block=32)
     with pytest.raises(StopError):
         play(tmp_path, **changes)
@@ -313,5 +314,23 @@ def test_file_of_a_block_lists_its_lanes(finished):
     with np.load(arrays_of(finished, 0)) as file:
         words, rate = file["lanes seeds"], file["lanes point rate"]
     np.testing.assert_array_equal(rate, np.float32(GRID["rate"]), strict=True)
-    keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.key(7), jnp.arange(len(words)))
+    keys = jax.jit(jax.vmap(jax.random.fold_in, (None, 0)))(
+        jax.random.key(7), jnp.arange(len(words))
+    )
     np.testing.assert_array_equal(words, jax.random.key_data(keys))
+
+
+def test_a_changed_file_of_any_package_is_another_source(tmp_path):
+    root = Path(jonline.__file__).parent
+    copy = tmp_path / "jonline"
+    shutil.copytree(root, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    before = fingerprint._source_of_jonline(copy)
+    assert before == fingerprint._source_of_jonline()
+    packages = {path.parent for path in copy.rglob("*.py")}
+    assert {copy / "_engine", copy / "_sweep", copy / "data" / "catalog"} < packages
+    for package in packages:
+        path = max(package.glob("*.py"))
+        content = path.read_bytes()
+        path.write_bytes(content + b"# changed\n")
+        assert fingerprint._source_of_jonline(copy) != before, path
+        path.write_bytes(content)

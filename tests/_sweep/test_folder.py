@@ -13,7 +13,7 @@ import pytest
 from jonline._sweep import fingerprint
 from tests._engine.test_block import make_game
 from tests.games import no_metrics
-from tests.kept import CALLS, CALLS_IN_ALL, bits, play, stopped
+from tests.small_sweep import CALLS, CALLS_IN_ALL, bits, play, stopped
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def elsewhere(tmp_path, name, body):
     return module.function
 
 
-GRAPH = "from tests.kept import make, metrics\ndef function(*args):\n    return "
+GRAPH = "from tests.small_sweep import make, metrics\ndef function(*args):\n    return "
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 import jonline
 from jonline._sweep import blocks, processes
-from tests.kept import ROOT, child, free_port, play
+from tests.small_sweep import ROOT, child, free_port, play
 from tests.test_runtime import child as script
 
 
@@ -51,7 +51,8 @@ jonline.join(f"localhost:{port}", 2, i)
 import jax.numpy as jnp
 import numpy as np
 from jonline import Environment, Learner, oracles
-from jonline._engine import block as engine, programs
+from jonline._engine import programs
+from jonline._engine.block import ENDLESS, Inputs, Plan, build
 from tests.games import Output, clock, no_metrics
 warnings.simplefilter("ignore")
 
@@ -74,9 +75,9 @@ try:
     message = ""
 except ValueError as error:
     message = str(error)
-plan = engine.Plan(make, no_metrics, 1, 10, 4, engine.ENDLESS)
+plan = Plan(make, no_metrics, 1, 10, 4, ENDLESS)
 keys = jax.random.split(jax.random.key(0), 16)
-engine.build(plan, engine.Inputs(None, keys, {"at": np.zeros(1, np.float32)}))
+build(plan, Inputs(None, keys, {"at": np.zeros(1, np.float32)}))
 text = [*programs._kept.values()][-1][1].as_text()
 print(json.dumps([bad, message, text]))
 """
@@ -171,7 +172,7 @@ def test_gathered_blocks_lie_where_they_were(count, monkeypatch):
         for number in range(count):
             monkeypatch.setattr(processes.jax, "process_index", lambda number=number: number)
             leaf = np.full_like(whole, np.nan)
-            for _, block in processes.mine(found):
+            for _, block in processes.own_blocks(found):
                 leaf[block.where] = whole[block.where]
             if collect:
 

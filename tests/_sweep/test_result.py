@@ -14,7 +14,7 @@ import xarray as xr
 import jonline
 from jonline import Environment, Learner, SweepResult, oracles
 from tests.games import Output, clock, no_metrics
-from tests.kept import bits, play
+from tests.small_sweep import bits, play
 
 FLOATS = np.array([[0.0, -0.0], [np.nan, -np.inf], [1e-45, 3e38]], np.float32)
 
@@ -64,7 +64,7 @@ def same(loaded, value):
 def test_what_a_sweep_measured_comes_back_to_the_bit(tmp_path):
     played = play()
     same(returned(played, tmp_path / "a.nc"), played)
-    assert played.environment == jonline.environment()
+    assert played.environment == jonline.versions()
 
 
 @pytest.mark.parametrize(

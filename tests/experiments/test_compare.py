@@ -8,7 +8,7 @@ import pytest
 
 from experiments import compare
 from experiments.__main__ import main, names
-from experiments.shared import sweeps as _common
+from experiments.shared.records import joint_records
 from jonline import SweepResult
 
 
@@ -115,14 +115,16 @@ def test_records_of_experiments_are_compared_with_their_environments(tmp_path, c
     for name, jax in (("one", "1"), ("two", "2")):
         folders.append(tmp_path / name)
         folders[-1].mkdir()
-        dataset = _common.records({"first": result(), "second": result(grid={})})
+        dataset = joint_records({("first",): result(), ("second",): result(grid={})}, ("learner",))
         dataset.to_netcdf(folders[-1] / "records.nc", engine="h5netcdf")
         text = json.dumps({"environment": {"jax": jax}})
         (folders[-1] / "provenance.json").write_text(text)
     files = [str(folder / "records.nc") for folder in folders]
     assert main(["compare", *files]) == 0
     assert "environment, jax: 1 / 2" in capsys.readouterr().out
-    dataset = _common.records({"first": result(), "second": records_with((1, 1, 0))})
+    dataset = joint_records(
+        {("first",): result(), ("second",): records_with((1, 1, 0))}, ("learner",)
+    )
     dataset.to_netcdf(files[1], engine="h5netcdf")
     assert main(["compare", *files]) == 1
     shown = capsys.readouterr().out

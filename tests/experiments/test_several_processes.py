@@ -10,8 +10,8 @@ import pytest
 
 from experiments import __main__ as command
 from experiments import compare
-from experiments.ordinal import protocol as _protocol
-from tests.kept import ROOT, free_port
+from experiments.shared.sweeps import play_all
+from tests.small_sweep import ROOT, free_port
 
 NAMES = ("JONLINE_COORDINATOR", "JONLINE_PROCESSES", "JONLINE_PROCESS")
 
@@ -30,7 +30,7 @@ def test_several_processes_play_sweeps_one_after_another_in_order(monkeypatch):
 
         return play
 
-    _protocol.play_all({name: sweep(name) for name in "abcdefgh"})
+    play_all({name: sweep(name) for name in "abcdefgh"})
     assert order == [*"abcdefgh"]
 
 

@@ -120,7 +120,7 @@ def test_diameter_may_be_traced():
         state = optimizer.init(jnp.zeros((D, N)))
         return optimizer.update(state, jnp.ones(D), jnp.ones(N), ()).params
 
-    both = jax.vmap(final)(jnp.array([1.0, 2.0]))
+    both = jax.jit(jax.vmap(final))(jnp.array([1.0, 2.0]))
     np.testing.assert_allclose(both[1], 2 * both[0], rtol=1e-6)
 
 

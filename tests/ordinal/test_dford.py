@@ -25,7 +25,7 @@ def _all_answers(learner, state, x, y, num_classes, explore):
         prediction = ordinal.DfordPrediction(label, greedy, prob, score, threshold)
         return learner.update(state, x, prediction, oracles.Directional(label < y), None)
 
-    return jax.vmap(after)(labels, prob, threshold), prob
+    return jax.jit(jax.vmap(after))(labels, prob, threshold), prob
 
 
 def _random_states(num, num_features, num_classes, seed=0):

@@ -79,14 +79,14 @@ def test_absolute_loss_is_the_label_error_for_ordered_thresholds():
     for num_classes in (2, 3, 6):
         scores, thresholds, ys = _models(num_classes, 200, ordered=True)
         scores[:20] = thresholds[:20, 0]  # exact ties as well
-        loss = jax.vmap(ordinal.absolute_loss)(scores, thresholds, ys)
-        labels = jax.vmap(ordinal.predict_label)(scores, thresholds)
+        loss = jax.jit(jax.vmap(ordinal.absolute_loss))(scores, thresholds, ys)
+        labels = jax.jit(jax.vmap(ordinal.predict_label))(scores, thresholds)
         np.testing.assert_array_equal(loss, np.abs(labels - ys))
 
 
 def test_hinge_loss_is_non_negative_and_the_regularised_loss_zero_at_zero():
     scores, thresholds, ys = _models(5, 200, ordered=False)
-    assert np.all(jax.vmap(ordinal.hinge_loss)(scores, thresholds, ys) >= 0)
+    assert np.all(jax.jit(jax.vmap(ordinal.hinge_loss))(scores, thresholds, ys) >= 0)
     for y in range(1, 6):
         assert ordinal.regularised_loss(jnp.float32(0), jnp.zeros(4), jnp.float32(0), y, 3.0) == 0
     loss = ordinal.regularised_loss(jnp.float32(1), jnp.array([0.0, 2.0]), jnp.float32(5), 1, 0.5)
@@ -95,11 +95,11 @@ def test_hinge_loss_is_non_negative_and_the_regularised_loss_zero_at_zero():
 
 def test_tau_is_the_gradient_of_the_hinge_loss():
     scores, thresholds, ys = _models(5, 100, ordered=False)
-    grad_score, grad_thresholds = jax.vmap(jax.grad(ordinal.hinge_loss, argnums=(0, 1)))(
+    grad_score, grad_thresholds = jax.jit(jax.vmap(jax.grad(ordinal.hinge_loss, argnums=(0, 1))))(
         scores, thresholds, ys
     )
     z = jax.vmap(ordinal.label_signs, (0, 0, None))(ys, ys, 5)
-    tau = jax.vmap(ordinal.hinge_tau)(z, scores, thresholds)
+    tau = jax.jit(jax.vmap(ordinal.hinge_tau))(z, scores, thresholds)
     np.testing.assert_array_equal(grad_score, -tau.sum(axis=1))
     np.testing.assert_array_equal(grad_thresholds, tau)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from jonline import Environment, hypotheses, kernels, oracles, reject, streams
-from tests.contract import Case, check_learner
+from jonline.testing import Case, check_learner
 from tests.reject.games import N, table
 
 LINEAR = hypotheses.linear(N)

@@ -64,7 +64,9 @@ def test_risk_is_that_of_the_score_and_that_of_the_counts():
 
     seen = jonline.trace(make, {}, data=data, key=0, first=0, last=100)
     z = seen.example.y * seen.prediction.score
-    loss = jax.vmap(lambda z, w: reject.decision_loss(z, w, 0.25))(z, seen.prediction.width)
+    loss = jax.jit(jax.vmap(lambda z, w: reject.decision_loss(z, w, 0.25)))(
+        z, seen.prediction.width
+    )
     assert np.sum(loss) == records["risk"][0]
 
 

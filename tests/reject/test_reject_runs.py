@@ -90,7 +90,7 @@ def test_linear_schedule_is_the_step_of_the_paper():
     t = np.arange(1, T + 11)
     expected = np.maximum(last, first - (t - 1) * (first - last) / T)
     schedule = optax.linear_schedule(first, last, T)
-    np.testing.assert_allclose(jax.vmap(schedule)(jnp.asarray(t - 1)), expected, rtol=1e-5)
+    np.testing.assert_allclose(jax.jit(jax.vmap(schedule))(jnp.asarray(t - 1)), expected, rtol=1e-5)
 
     def make(point):
         scheduled = optax.linear_schedule(point["first"], point["first"] / 100, T)

@@ -9,7 +9,7 @@ import jonline
 from jonline import Environment, hypotheses, oracles, reject, streams
 from jonline.core import Example
 from jonline.reject.theory import (
-    Comparator,
+    Separator,
     local_regret,
     local_regret_bound,
     misclassified_bound,
@@ -58,7 +58,7 @@ def bounds(function, data, comparator, **options):
 def test_counts_on_a_separable_stream_are_below_the_bounds(options):
     """Theorem 2, as printed and as the margin gives it; they do not grow with T."""
     data = stream(WIDTH + 1)
-    comparator = Comparator(W @ W, WIDTH)
+    comparator = Separator(W @ W, WIDTH)
     asked, rejected, grew, wrong = counts(data, **options)
     for tight in (False, True):
         bound = bounds(rejected_bound, data, comparator, tight=tight)
@@ -77,7 +77,7 @@ def test_counts_on_a_noisy_stream_are_below_the_bounds():
         loss = float(np.sum(reject.double_ramp_loss(jnp.asarray(z), jnp.float32(WIDTH), cost)))
         assert 39 < loss < 41  # 20 examples with the whole loss of 2
         of_paper = dict(cost=cost, step_size=eta, sq_radius=16.0)
-        comparator = Comparator(float(W @ W), WIDTH, loss)
+        comparator = Separator(float(W @ W), WIDTH, loss)
         assert found[1] <= found[0] <= rejected_bound(comparator, **of_paper)
         bound = misclassified_bound(comparator, **of_paper)
         assert found[3] <= found[2] <= bound < T
@@ -86,7 +86,7 @@ def test_counts_on_a_noisy_stream_are_below_the_bounds():
 
 def test_bounds_by_hand():
     """d = 1/4, eta = 1, R^2 = 3, ||w||^2 = 3, rho = 1: W R = 3, eta d = 1/4."""
-    comparator, more = Comparator(3.0, 1.0), dict(cost=0.25, step_size=1.0, sq_radius=3.0)
+    comparator, more = Separator(3.0, 1.0), dict(cost=0.25, step_size=1.0, sq_radius=3.0)
     # m21 (1 + d) = min(6/5, 3/2/3) = 1/2, m22 (1 - d) = max(2/5, 9/2/6) = 3/4: m21.. / m22 = 1/2
     least, k = (1 + 0.25 + 0.5) / 0.5, (1 + 2.25 + 1.5) / (2 * 0.5)
     assert k == 4.75 and least == 3.5
@@ -164,17 +164,17 @@ def test_local_regret_is_the_squared_gradient():
 def test_bad_arguments_are_named():
     good = dict(cost=0.25, step_size=0.1, sq_radius=4.0)
     for comparator, message in (
-        (Comparator(0.0, 1.0), "sq_norm must be > 0"),
-        (Comparator(1.0, -1.0), "width must be > 0"),
-        (Comparator(1.0, 1.5), r"W R must be >= rho \+ 1 = 2.5, got 2.0"),
-        (Comparator(1.0, 0.5, 1.0), "width must be >= 1 where there is loss, got 0.5"),
+        (Separator(0.0, 1.0), "sq_norm must be > 0"),
+        (Separator(1.0, -1.0), "width must be > 0"),
+        (Separator(1.0, 1.5), r"W R must be >= rho \+ 1 = 2.5, got 2.0"),
+        (Separator(1.0, 0.5, 1.0), "width must be >= 1 where there is loss, got 0.5"),
     ):
         for bound in (rejected_bound, misclassified_bound):
             with pytest.raises(ValueError, match=message):
                 bound(comparator, **good)
     with pytest.raises(ValueError, match="tight must be False where there is loss"):
-        rejected_bound(Comparator(1.0, 1.0, 1.0), **good, tight=True)
-    with pytest.raises(TypeError, match="comparator must be Comparator, got float 1.0"):
+        rejected_bound(Separator(1.0, 1.0, 1.0), **good, tight=True)
+    with pytest.raises(TypeError, match="comparator must be Separator, got float 1.0"):
         rejected_bound(1.0, **good)
     with pytest.raises(ValueError, match="num_rounds must be >= 1, got 0"):
         local_regret_bound(slope=1.0, sq_radius=1.0, num_rounds=0)

@@ -17,7 +17,7 @@ SPACE = structured.multiclass(3)
 
 def probabilities(mixture, space=SPACE):
     outputs = jnp.eye(space.dim)
-    return jax.vmap(lambda y: structured.prob(space, mixture, y))(outputs)
+    return jax.jit(jax.vmap(lambda y: structured.prob(space, mixture, y)))(outputs)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_exploring_twice_is_exploring_once_with_both_shares():
 
 def draws(space, mixture, seed=0):
     keys = jax.random.split(jax.random.key(seed), NUM)
-    return jax.vmap(lambda key: structured.sample(space, mixture, key))(keys)
+    return jax.jit(jax.vmap(lambda key: structured.sample(space, mixture, key)))(keys)
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.3, 1.0])

@@ -46,11 +46,11 @@ def test_bounds_are_what_the_proofs_balance():
     bound = delayed_theory.odaftrl_bound(CLASSES, **size, num_rounds=T, delay=D)
     assert most <= bound * (1 + 1e-9)
     np.testing.assert_allclose(bound, most, rtol=1e-6)  # of the grid of S
-    q = theory.inverse_weighted_rate(CLASSES, diameter=B, num_rounds=T)
+    q = theory.inverse_weighted_rate(CLASSES, diameter=B, radius=1.0, num_rounds=T)
     most = np.max(4 * B * np.sqrt(b * CLASSES.size / q * S) - a * S) + q * T
     bound = delayed_theory.odaftrl_inverse_weighted_bound(CLASSES, **size, num_rounds=T, delay=0)
     np.testing.assert_allclose(bound, most, rtol=1e-6)
-    q = theory.solid_inverse_weighted_rate(CLASSES, diameter=B, num_rounds=T)
+    q = theory.solid_inverse_weighted_rate(CLASSES, diameter=B, radius=1.0, num_rounds=T)
     most = np.max(np.sqrt(2) * B * np.sqrt(b * CLASSES.size / q * S) - a * S) + q * T
     bound = delayed_theory.solid_inverse_weighted_bound(
         CLASSES, **size, num_rounds=T, total_delay=0, max_delay=0

@@ -1,4 +1,4 @@
-"""Estimates from feedback: golden examples, what each reads, and labels that were not heard.
+"""Estimates from feedback: golden examples, what each reads, and labels that were not observed.
 
 That the estimates are unbiased, with which second moments, is in `tests.contract.check_space`.
 """
@@ -24,17 +24,17 @@ def predicted(estimator, output, theta=(1.0, 0.0, 0.0), rate=0.5, space=SPACE):
     return StructuredPrediction(output, jnp.asarray(theta), mean, mean, aux, ())
 
 
-def heard(estimator, oracle, output, y, **options):
+def estimated(estimator, oracle, output, y, **options):
     prediction = predicted(estimator, output, **options)
     return estimator.estimate(prediction, oracle(y, prediction, jax.random.key(0)))
 
 
 def test_pseudo_inverse_of_classes_by_hand():
     estimator, oracle = structured.pseudo_inverse(SPACE), oracles.loss(SPACE.target)
-    wrong = heard(estimator, oracle, E2, E1)  # p(e2) = 7/24
+    wrong = estimated(estimator, oracle, E2, E1)  # p(e2) = 7/24
     np.testing.assert_allclose(wrong.label, [12 / 7, -12 / 7, 12 / 7], rtol=1e-6)
     assert wrong.weight == 1
-    right = heard(estimator, oracle, E2, E2)
+    right = estimated(estimator, oracle, E2, E2)
     np.testing.assert_array_equal(right.label, np.zeros(3))
 
 
@@ -42,7 +42,7 @@ def test_pseudo_inverse_of_rankings_by_hand():
     space, y = structured.rankings(2), jnp.eye(2).ravel()
     estimator = structured.pseudo_inverse(space)
     options = dict(theta=np.log(3.0) * np.eye(2, dtype=np.float32).ravel(), rate=0.5, space=space)
-    estimate = heard(estimator, oracles.loss(space.target), y, y, **options)
+    estimate = estimated(estimator, oracles.loss(space.target), y, y, **options)
     np.testing.assert_allclose(estimate.label, 16 / 11 * y, rtol=1e-5)  # a Sinkhorn mean
 
 
@@ -50,16 +50,16 @@ def test_pseudo_inverse_around_the_label_has_no_variance():
     for space in (SPACE, structured.multilabel(3), structured.subsets(3, 1)):
         estimator = structured.pseudo_inverse(space, origin=E1)
         for output in (E1, E2, E3):
-            estimate = heard(estimator, oracles.loss(space.target), output, E1, space=space)
+            estimate = estimated(estimator, oracles.loss(space.target), output, E1, space=space)
             np.testing.assert_allclose(estimate.label, E1, atol=1e-5)  # float32 through Cholesky
 
 
 def test_inverse_weighted_by_hand():
     estimator = structured.inverse_weighted(SPACE)
-    right = heard(estimator, oracles.mismatch(), E1, E1)
+    right = estimated(estimator, oracles.mismatch(), E1, E1)
     np.testing.assert_allclose(right.weight, 12 / 5, rtol=1e-6)
     np.testing.assert_array_equal(right.label, E1)
-    assert heard(estimator, oracles.mismatch(), E2, E1).weight == 0
+    assert estimated(estimator, oracles.mismatch(), E2, E1).weight == 0
 
 
 def test_semi_bandit_by_hand():
@@ -69,15 +69,15 @@ def test_semi_bandit_by_hand():
     # P(output_i = 1) = (3/4, 5/16, 1/4)
     output = jnp.array([1.0, 1.0, 1.0])
     options = dict(theta=(1.0, 0.25, 0.0), space=space)
-    estimate = heard(estimator, oracles.coordinates(), output, y, **options)
+    estimate = estimated(estimator, oracles.coordinates(), output, y, **options)
     np.testing.assert_allclose(estimate.label, [4 / 3, 16 / 5, 0], rtol=1e-6)
-    estimate = heard(estimator, oracles.coordinates(), jnp.zeros(3), y, **options)
+    estimate = estimated(estimator, oracles.coordinates(), jnp.zeros(3), y, **options)
     np.testing.assert_array_equal(estimate.label, np.zeros(3))
 
 
 def test_full_information_is_the_label_or_nothing():
     estimator = structured.full_information(SPACE)
-    estimate = heard(estimator, oracles.label(), E2, E3)
+    estimate = estimated(estimator, oracles.label(), E2, E3)
     assert estimate.weight == 1
     np.testing.assert_array_equal(estimate.label, E3)
     prediction = predicted(estimator, E2)

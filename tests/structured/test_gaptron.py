@@ -7,17 +7,23 @@ import pytest
 import jonline
 from jonline import oracles, streams, structured
 from jonline.core import Example
-from jonline.optimizers import from_optax
-from tests.contract import Case, check_learner
+from jonline.optimizers import adaptive_ogd, from_optax
+from jonline.testing import Case, check_learner
 
 K, N = 3, 2
+FIVE = structured.multiclass(5)
+
+
+def _predict(loss, scores, explore, algorithm=structured.gaptron):
+    """What is predicted where W x = scores."""
+    learner = algorithm(loss.num_classes, 1, diameter=1.0, explore=explore, loss=loss)
+    state = learner.init(None)._replace(params=jnp.asarray(scores)[:, None])
+    return jax.jit(learner.predict)(state, jnp.ones(1), jax.random.key(0))
 
 
 def _expected(loss, sigma, explore):
-    """The distribution that is played where softmax(W x) = sigma."""
-    learner = structured.gaptron(loss.num_classes, 1, diameter=1.0, explore=explore, loss=loss)
-    state = learner.init(None)._replace(params=jnp.log(jnp.asarray(sigma))[:, None])
-    return learner.predict(state, jnp.ones(1), jax.random.key(0))
+    """What Gaptron predicts where softmax(W x) = sigma."""
+    return _predict(loss, jnp.log(jnp.asarray(sigma)), explore)
 
 
 def _metrics(example, prediction, feedback, state):
@@ -60,6 +66,31 @@ def test_two_classes_without_scores_are_a_fair_coin():
     np.testing.assert_array_equal(tied.expected, [0.75, 0.25])
 
 
+def test_distribution_of_gappletron_by_hand():
+    loss = structured.logistic_gap(3)
+    with jax.enable_x64(True):
+        half = _predict(loss, np.log([1 / 2, 1 / 4, 1 / 4]), 0.25, structured.gappletron)
+        most = _predict(loss, np.log([3 / 4, 1 / 8, 1 / 8]), 0.25, structured.gappletron)
+        hinge = _predict(
+            structured.hinge_gap(3), np.array([0.1, 0.5, -2.0]), 0.5, structured.gappletron
+        )
+    # 1e-15: rounding; the others are printed to six digits.
+    np.testing.assert_allclose(half.expected, [1 / 3] * 3, atol=1e-15)
+    np.testing.assert_allclose(most.gap, 2 - np.log2(3), rtol=1e-14)
+    np.testing.assert_allclose(most.expected, [0.625815, 0.187093, 0.187093], atol=6e-7)
+    # m* = .4: q = .4 e_2 + .6/3, P = .2 e_2 + .3/3 + .5/3.
+    np.testing.assert_allclose(hinge.expected, [0.8 / 3, 0.2 + 0.8 / 3, 0.8 / 3], rtol=1e-14)
+
+
+def test_exploration_is_on_top_of_the_gap_while_gaptron_takes_the_larger():
+    loss, scores = structured.hinge_gap(3), np.array([0.3, 0.0, 0.0], np.float32)
+    mine = _predict(loss, scores, 0.7, structured.gappletron)
+    other = _predict(loss, scores, 0.7)
+    # u = .7 + .7 * .3 = .91, and max(.7, .7) = .7. rtol: float32.
+    np.testing.assert_allclose(mine.expected[1] * 3, 0.91, rtol=1e-6)
+    np.testing.assert_allclose(other.expected[1] * 3, 0.7, rtol=1e-6)
+
+
 def test_step_size_and_rate():
     logistic, hinge = structured.logistic_gap(5), structured.hinge_gap(5)
     step = structured.gaptron_step_size
@@ -67,40 +98,48 @@ def test_step_size_and_rate():
     assert step(hinge, radius=3.0) == pytest.approx(0.5 / (5 * 9))
     assert step(logistic, radius=3.0, explore=0.1) == pytest.approx(0.1 * np.log(2) / 450)
     assert step(hinge, radius=3.0, explore=0.1) == pytest.approx(0.1 * 0.5 / (25 * 9))
-    rate = structured.gaptron_rate(5, radius=2.0, diameter=6.0, num_rounds=10_000)
+    rate = structured.gaptron_rate(FIVE, radius=2.0, diameter=6.0, num_rounds=10_000)
     assert rate == pytest.approx(30 / np.sqrt(10_000 * np.log(2)))
     with pytest.warns(UserWarning, match=r"K X B / \(2 sqrt\(T ln 2\)\) = 3.603 is above 1"):
-        assert structured.gaptron_rate(5, radius=2.0, diameter=6.0, num_rounds=100) == 1
+        assert structured.gaptron_rate(FIVE, radius=2.0, diameter=6.0, num_rounds=100) == 1
     with pytest.raises(ValueError, match="explore must be in \\(0, 1\\], got 0.0"):
         step(logistic, radius=1.0, explore=0.0)
     for loss in (structured.logistic_gap(5, base=5.0), structured.hinge_gap(5, cutoff=1.0)):
         with pytest.raises(ValueError, match="slack > 0 and finite smoothness for a step size"):
             step(loss, radius=1.0)
     with pytest.raises(ValueError, match="num_rounds must be >= 1, got 0"):
-        structured.gaptron_rate(5, radius=2.0, diameter=3.0, num_rounds=0)
+        structured.gaptron_rate(FIVE, radius=2.0, diameter=3.0, num_rounds=0)
+
+
+def test_rate_of_gappletron():
+    rate = structured.gappletron_rate(FIVE, diameter=2.0, num_rounds=400)
+    assert rate == pytest.approx(0.5)
+    with pytest.warns(UserWarning, match=r"B K / sqrt\(T\) = 2 is above 1"):
+        assert structured.gappletron_rate(FIVE, diameter=2.0, num_rounds=25) == 1
+    with pytest.raises(ValueError, match="diameter must be > 0 and finite, got -1.0"):
+        structured.gappletron_rate(FIVE, diameter=-1.0, num_rounds=25)
+    with pytest.raises(ValueError, match="space must be a multiclass space, got multilabel"):
+        structured.gappletron_rate(structured.multilabel(5), diameter=2.0, num_rounds=25)
+    with pytest.raises(TypeError, match="space must be OutputSpace, got int 5"):
+        structured.gaptron_rate(5, radius=2.0, diameter=3.0, num_rounds=10)
 
 
 # Contract.
 
 
 @pytest.mark.slow
-def test_bandit_contract():
+@pytest.mark.parametrize(
+    ("oracle", "explore"),
+    [(oracles.mismatch(), 0.4), (oracles.label(), 0.4), (oracles.label(), 0.0)],
+)
+@pytest.mark.parametrize("loss", [structured.logistic_gap(K), structured.hinge_gap(K)])
+@pytest.mark.parametrize("algorithm", [structured.gaptron, structured.gappletron])
+def test_contract(algorithm, loss, oracle, explore):
     def make(point, data):
-        loss = structured.logistic_gap(K)
-        learner = structured.gaptron(K, N, loss=loss, **point)
-        return learner, jonline.Environment(streams.resample(data), oracles.mismatch())
+        learner = algorithm(K, N, loss=loss, **point)
+        return learner, jonline.Environment(streams.resample(data), oracle)
 
-    check_learner(Case(make, dict(diameter=4.0, explore=0.4), _table(), _metrics))
-
-
-@pytest.mark.slow
-def test_label_contract():
-    def make(point, data):
-        loss = structured.hinge_gap(K)
-        learner = structured.gaptron(K, N, loss=loss, explore=0.0, **point)
-        return learner, jonline.Environment(streams.resample(data), oracles.label())
-
-    check_learner(Case(make, dict(diameter=4.0), _table(), _metrics))
+    check_learner(Case(make, dict(diameter=4.0, explore=explore), _table(), _metrics))
 
 
 # Behaviour.
@@ -149,7 +188,7 @@ def test_mistakes_from_labels_are_bounded(make):
     scores = examples.x @ U.T
     plain = structured.hinge_gap(4, cutoff=1.0)
     surrogate = loss if make is structured.logistic_gap else plain  # the comparator has no cut-off
-    compared = jnp.sum(jax.vmap(surrogate.loss)(scores, examples.y))
+    compared = jnp.sum(jax.jit(jax.vmap(surrogate.loss))(scores, examples.y))
     regret = loss.smoothness * jnp.sum(U**2) / (4 * loss.gaptron.slack)
     if make is structured.logistic_gap:
         assert regret == pytest.approx(4 * 64 / np.log(2), rel=1e-5)
@@ -163,7 +202,9 @@ def test_mistakes_from_one_bit_are_bounded():
     U = jnp.asarray((np.eye(K) - 1 / K) * D / np.sqrt(K - 1))  # norm D
     classes = jnp.eye(K)[rng.integers(K, size=T)]
     examples, loss = Example(classes, classes), structured.logistic_gap(K)
-    rate = structured.gaptron_rate(K, radius=1.0, diameter=2 * D, num_rounds=T)
+    rate = structured.gaptron_rate(
+        structured.multiclass(K), radius=1.0, diameter=2 * D, num_rounds=T
+    )
 
     def run(eta, key):
         learner = structured.gaptron(
@@ -186,3 +227,36 @@ def test_default_step_learns_from_one_bit():
     run = jax.jit(lambda key: _risks(learner, oracles.mismatch(), examples, key))
     # Uniform play errs in 3/4 of the rounds; noise and exploration alone in about .11.
     assert run(jax.random.key(9))[-1000:].mean() < 0.3
+
+
+def test_mistakes_of_gappletron_are_bounded():
+    """Of projected adaptive gradient descent, from labels and from one bit."""
+    K, T, B = 3, 20_000, 8.0
+    rng = np.random.default_rng(6)
+    U = jnp.asarray((np.eye(K) - 1 / K) * B / 2 / np.sqrt(K - 1))  # norm B/2
+    classes = jnp.eye(K)[rng.integers(K, size=T)]
+    loss, rate = structured.logistic_gap(K), 0.5
+
+    def run(oracle, explore, key):
+        learner = structured.gappletron(
+            K, K, diameter=B, explore=explore, loss=loss, optimizer=adaptive_ogd(B, project=True)
+        )
+
+        def one(state, data):
+            y, key = data
+            prediction = learner.predict(state, y, key)
+            risk = 1 - jnp.sum(prediction.expected * y)
+            return learner.update(state, y, prediction, oracle(y, prediction, key), key), risk
+
+        data = (classes, jax.random.split(key, T))
+        return jnp.sum(jax.lax.scan(one, learner.init(key), data)[1])
+
+    compared = T * loss.loss(U[0], jnp.eye(K)[0])
+    regret = B**2 * loss.smoothness / (2 * loss.gappletron.slack)
+    keys = jax.random.split(jax.random.key(7), 8)
+    labels = jax.jit(lambda key: run(oracles.label(), 0.0, key))(keys[0])
+    assert labels <= compared + regret < T * (1 - 1 / K)
+    bits = np.asarray(jax.jit(jax.vmap(lambda k: run(oracles.mismatch(), rate, k)))(keys))
+    explored = rate * (K - 1) / K * T  # mistakes of the exploration alone
+    bound = (1 - rate) * (compared + K / rate * regret) + explored
+    assert bits.mean() + 5 * bits.std() / np.sqrt(8) < bound < T * (1 - 1 / K)

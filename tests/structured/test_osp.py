@@ -8,7 +8,7 @@ import pytest
 
 import jonline
 from jonline import Environment, optimizers, oracles, streams, structured
-from jonline.core import Example
+from jonline.core import Example, Learner
 from jonline.structured import theory
 
 N = 3
@@ -29,7 +29,7 @@ def sgd_learner(name, space=CLASSES):
     estimator, oracle = estimator_and_oracle(name, space)
     optimizer = optimizers.from_optax(optax.sgd(1.0))
     learner = structured.osp(space, estimator, optimizer, num_features=N, explore=0.5)
-    return learner, oracle
+    return Learner(*map(jax.jit, learner)), oracle
 
 
 def test_first_step_by_hand():
@@ -39,10 +39,11 @@ def test_first_step_by_hand():
     learner = structured.osp(
         CLASSES, structured.inverse_weighted(CLASSES), optimizer, num_features=1, explore=0.25
     )
+    learner = Learner(*map(jax.jit, learner))
     x, keys = jnp.ones(1), jax.random.split(jax.random.key(0), 32)
     state = learner.init(keys[0])
     np.testing.assert_array_equal(state.params, np.zeros((3, 1)))
-    played = jax.vmap(lambda key: learner.predict(state, x, key))(keys)
+    played = jax.jit(jax.vmap(lambda key: learner.predict(state, x, key)))(keys)
     np.testing.assert_allclose(played.expected, np.full((32, 3), 1 / 3), rtol=1e-6)
     first = jax.tree.map(lambda leaf: leaf[np.argmax(played.output[:, 0])], played)
     np.testing.assert_array_equal(first.output, [1, 0, 0])
@@ -59,7 +60,7 @@ def test_prediction_is_that_of_the_model_and_the_space():
     W, x = np.random.default_rng(0).normal(size=(3, N)), np.array([1.0, -2.0, 4.0])
     state = learner.init(jax.random.key(0))._replace(params=jnp.asarray(W, jnp.float32))
     keys = jax.random.split(jax.random.key(1), 4000)
-    seen = jax.vmap(lambda key: learner.predict(state, jnp.asarray(x, float), key))(keys)
+    seen = jax.jit(jax.vmap(lambda key: learner.predict(state, jnp.asarray(x, float), key)))(keys)
     np.testing.assert_allclose(seen.score[0], W @ x, rtol=1e-5)  # float32
     mean = 2 ** (W @ x) / np.sum(2 ** (W @ x))
     np.testing.assert_allclose(seen.mean[0], mean, rtol=1e-5)
@@ -164,13 +165,13 @@ def test_regret_is_below_the_bound_of_the_paper(name, diameter, num_rounds):
     space = structured.multiclass(2)
     estimator, oracle = estimator_and_oracle(name, space)
     data, U = planted(diameter)
-    options = dict(diameter=diameter, num_rounds=num_rounds)
+    options = dict(diameter=diameter, radius=1.0, num_rounds=num_rounds)
     if name == "inverse_weighted":
         rate = theory.inverse_weighted_rate(space, **options)
-        bound = theory.inverse_weighted_bound(space, radius=1.0, **options)
+        bound = theory.inverse_weighted_bound(space, **options)
     else:
-        rate = theory.pseudo_inverse_rate(space, radius=1.0, **options)
-        bound = theory.pseudo_inverse_bound(space, radius=1.0, **options)
+        rate = theory.pseudo_inverse_rate(space, **options)
+        bound = theory.pseudo_inverse_bound(space, **options)
     assert rate < 0.2
 
     def make(point, data):
@@ -216,7 +217,7 @@ def test_regret_against_the_best_of_the_ball_is_below_that_of_gradient_descent()
         return learner, Environment(streams.resample(data), oracle)
 
     seen = jonline.trace(make, {"diameter": B}, data=data, key=1, first=0, last=400)
-    estimate = jax.vmap(estimator.estimate)(seen.prediction, seen.feedback)
+    estimate = jax.jit(jax.vmap(estimator.estimate))(seen.prediction, seen.feedback)
     residual = seen.prediction.mean - np.asarray(estimate.label, np.float64)
     G = residual[:, :, None] * seen.example.x[:, None]
     models = np.asarray(seen.state.params, np.float64)

@@ -5,7 +5,7 @@ import pytest
 
 from jonline import Environment, optimizers, oracles, streams, structured
 from jonline.core import Example
-from tests.contract import Case, check_learner
+from jonline.testing import Case, check_learner
 
 N = 3
 CLASSES = structured.multiclass(3)

@@ -3,7 +3,7 @@
 import pytest
 
 from jonline import Environment, optimizers, streams, structured
-from tests.contract import Case, check_learner
+from jonline.testing import Case, check_learner
 from tests.structured.test_osp_delays import CLASSES, KINDS, B, N, planted
 
 

@@ -15,17 +15,17 @@ pytestmark = pytest.mark.slow
 
 def gradients(kind, seen):
     """Every round's gradient, from what its prediction and answer were: float64 (T, d, n)."""
-    estimate = jax.vmap(KINDS[kind][0].estimate)(seen.prediction, seen.feedback)
+    estimate = jax.jit(jax.vmap(KINDS[kind][0].estimate))(seen.prediction, seen.feedback)
     residual = seen.prediction.mean - np.asarray(estimate.label, np.float64)
     residual = residual * np.asarray(estimate.weight, np.float64)[:, None]
     return residual[:, :, None] * seen.example.x[:, None]
 
 
 def models(optimizer, seen):
-    return np.asarray(jax.vmap(optimizer.params)(jax.tree.map(jnp.asarray, seen.state)))
+    return np.asarray(jax.jit(jax.vmap(optimizer.params))(jax.tree.map(jnp.asarray, seen.state)))
 
 
-def test_odaftrl_hears_late_bits_as_the_text_has_it():
+def test_odaftrl_receives_late_bits_as_the_text_has_it():
     """Gradients are of the rounds asked: made of the model and the distribution of that time."""
     kind, optimizer = "right or wrong", FIXED["odaftrl"]
     seen = jonline.trace(
@@ -39,18 +39,18 @@ def test_odaftrl_hears_late_bits_as_the_text_has_it():
     assert not W[: DELAY + 1].any() and W[DELAY + 8 :].any()
 
 
-def test_solid_hears_late_losses_in_any_order_as_the_text_has_it():
+def test_solid_receives_late_losses_in_any_order_as_the_text_has_it():
     kind, optimizer, T = "loss", optimizers.solid_ogd(B, gradient_bound=5.0, max_delay=9), 150
     taus = np.random.default_rng(3).integers(0, 10, T)
     seen = jonline.trace(
         maker(kind, optimizer, delays.table(taus)), {}, data=planted(), key=1, first=0, last=T
     )
-    W, _, num_heard = solid(gradients(kind, seen), taus, B, 5.0, 9)
+    W, _, num_received = solid(gradients(kind, seen), taus, B, 5.0, 9)
     np.testing.assert_allclose(models(optimizer, seen), W, atol=1e-4 * B)  # float32
-    assert seen.delivered.sum() == num_heard < T
+    assert seen.delivered.sum() == num_received < T
 
 
-def test_copies_of_bold_never_hear_of_each_other():
+def test_copies_of_bold_learn_nothing_of_each_other():
     kind, optimizer = "labels", FIXED["bold"]
     seen = jonline.trace(
         maker(kind, optimizer, delays.fixed(DELAY)), {}, data=planted(), key=1, first=0, last=120

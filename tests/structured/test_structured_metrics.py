@@ -62,8 +62,8 @@ def test_estimated_loss_is_the_weight_times_the_loss_of_the_estimated_label():
     np.testing.assert_allclose(hit["estimated_loss"], 4 * (np.log2(5) - 1), rtol=1e-6)
     assert miss["estimated_loss"] == 0
     full = structured.losses(SPACE, structured.full_information(SPACE))
-    heard = oracles.Label(jnp.eye(3)[1], jnp.asarray(True))
-    known = full(_example(1), _prediction(()), heard, None)
+    observed = oracles.Label(jnp.eye(3)[1], jnp.asarray(True))
+    known = full(_example(1), _prediction(()), observed, None)
     assert known["estimated_loss"] == known["surrogate_loss"]
 
 
@@ -98,8 +98,8 @@ def test_errors_say_what_to_pass():
     with pytest.raises(ValueError, match="prediction.output must be a vertex"):
         metrics(_example(1), Played(jnp.int32(2)), None, None)
     with pytest.raises(TypeError, match="inverse_weighted reads Mismatch, got Label"):
-        heard = oracles.Label(jnp.eye(3)[1], jnp.asarray(True))
-        metrics(_example(1), _prediction(jnp.float32(1)), heard, None)
+        observed = oracles.Label(jnp.eye(3)[1], jnp.asarray(True))
+        metrics(_example(1), _prediction(jnp.float32(1)), observed, None)
 
 
 def _noisy_classes():

@@ -2,7 +2,7 @@
 
 The score is f = sum_i c_i (1 + <x_i, .>)^3 over the last `budget` rounds, and the gradient is
 clipped by a norm ||f||^2 that is kept by recursion. Both play the same rounds, from the random
-words of `_reference.draws`, one run at a time.
+words of `references.dford.draws`, one run at a time.
 """
 
 import numba

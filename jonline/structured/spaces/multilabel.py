@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jonline import checks
-from jonline.core import Array
 from jonline.structured.spaces.space import (
     SELF,
     Constants,
@@ -17,7 +16,10 @@ from jonline.structured.spaces.space import (
     check_theta,
     checked_vertices,
     cholesky_dual,
+    euclidean,
     fenchel_young,
+    hamming_loss,
+    ranks,
 )
 
 
@@ -111,25 +113,3 @@ def multilabel_paper_constants(num_labels: int) -> Constants:
 
 def _size(num_labels: int) -> int:
     return checks.at_least("num_labels", num_labels, 1, 1023)  # K is a float
-
-
-def hamming_loss(output: Array, y: Array) -> Array:
-    """Returns the share of wrong labels, affine in both: (<1, y'> + <1, y> - 2 <y', y>) / d."""
-    return jnp.mean(output + y - 2 * output * y)
-
-
-def euclidean(output: Array, point: Array) -> Array:
-    """Returns the L2 distance of two vectors."""
-    return jnp.sqrt(jnp.sum((output - point) ** 2))
-
-
-def ranks(values: Array) -> Array:
-    """Returns the places of the values (d,) in descending order, 0…d-1; ties: lowest index first.
-
-    By comparing all pairs, which for the sizes of output spaces is cheaper than sorting.
-    """
-    index = np.arange(len(values))
-    tied_before = index < index[:, None]
-    mine, theirs = values[:, None], values[None]
-    before = (theirs > mine) | ((theirs == mine) & tied_before)
-    return jnp.sum(before, axis=1, dtype=jnp.int32)

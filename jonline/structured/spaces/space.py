@@ -226,3 +226,25 @@ def check_theta(theta: Array, dim: int) -> None:
     """Raises ValueError at trace time unless the scores have shape (d,)."""
     if jnp.shape(theta) != (dim,):
         raise ValueError(f"theta must have shape ({dim},), got {jnp.shape(theta)}")
+
+
+def hamming_loss(output: Array, y: Array) -> Array:
+    """Returns the share of wrong labels, affine in both: (<1, y'> + <1, y> - 2 <y', y>) / d."""
+    return jnp.mean(output + y - 2 * output * y)
+
+
+def euclidean(output: Array, point: Array) -> Array:
+    """Returns the L2 distance of two vectors."""
+    return jnp.sqrt(jnp.sum((output - point) ** 2))
+
+
+def ranks(values: Array) -> Array:
+    """Returns the places of the values (d,) in descending order, 0…d-1; ties: lowest index first.
+
+    By comparing all pairs, which for the sizes of output spaces is cheaper than sorting.
+    """
+    index = np.arange(len(values))
+    tied_before = index < index[:, None]
+    mine, theirs = values[:, None], values[None]
+    before = (theirs > mine) | ((theirs == mine) & tied_before)
+    return jnp.sum(before, axis=1, dtype=jnp.int32)

@@ -13,7 +13,6 @@ import numpy as np
 
 from jonline import checks
 from jonline.core import Array
-from jonline.structured.spaces.multilabel import euclidean, hamming_loss, ranks
 from jonline.structured.spaces.space import (
     SELF,
     Constants,
@@ -22,7 +21,10 @@ from jonline.structured.spaces.space import (
     check_theta,
     checked_vertices,
     cholesky_dual,
+    euclidean,
     fenchel_young,
+    hamming_loss,
+    ranks,
 )
 
 

@@ -10,7 +10,7 @@ import pytest
 from jonline import streams
 from jonline.data import multilabel_table, plackett_luce, query_rankings, van_der_hoeven
 from jonline.data.synthetic.structured import _choose
-from tests.contract import check_stream
+from jonline.testing import check_stream
 
 
 def _rounds(stream, key, num_rounds):

@@ -5,12 +5,11 @@ import subprocess
 import sys
 from functools import partial
 
-import jax
 import numpy as np
 import pytest
 
-from experiments.benchmark import benchmark
-from experiments.benchmark import contest as _contest
+from experiments.benchmark import contest
+from experiments.benchmark import dford as of_dford
 from experiments.benchmark import kernel as of_kernel
 from experiments.benchmark import peers as of_peers
 from experiments.benchmark import structured as of_outputs
@@ -59,11 +58,11 @@ def test_lanes_beyond_a_tile_play_as_those_in_it(table):
 
 
 def test_jonline_learns_what_the_references_learn(table):
-    data, num_seeds = _contest.as_dataset(table), 30
-    grid = benchmark.grid(2)
-    lanes = reference.make_lanes(grid["reg"], grid["explore"], num_seeds, clip=benchmark.CLIP)
+    data, num_seeds = contest.as_dataset(table), 30
+    grid = of_dford.grid(2)
+    lanes = reference.make_lanes(grid["reg"], grid["explore"], num_seeds, clip=of_dford.CLIP)
     theirs = reference.numba_lanes(table, lanes, ROUNDS).reshape(2, num_seeds)
-    ours = _contest.play_jonline(benchmark.make, grid, data, num_seeds, ROUNDS, ROUNDS)
+    ours = contest.play_jonline(of_dford.make, grid, data, num_seeds, ROUNDS, ROUNDS)
     error = np.sqrt(theirs.var(axis=1, ddof=1).mean() / 2 / num_seeds)
     assert abs(ours - theirs.mean()) < 5 * np.sqrt(2) * error
 
@@ -93,12 +92,12 @@ def test_kernel_reference_pads_its_features(small_table):
 
 @pytest.mark.parametrize("way", ["ring", "explicit"])
 def test_jonline_learns_with_a_kernel_what_the_references_learn(small_table, way):
-    budget, num_seeds, data = 100, 32, _contest.as_dataset(small_table)
+    budget, num_seeds, data = 100, 32, contest.as_dataset(small_table)
     hypothesis = of_kernel.both(budget, 10)[way]
     theirs = kernel_reference.kernel_numba(
         small_table, budget, of_kernel.make_lanes(num_seeds), ROUNDS
     )
-    ours = _contest.play_jonline(
+    ours = contest.play_jonline(
         partial(of_kernel.make, hypothesis), of_kernel.POINT, data, num_seeds, ROUNDS, ROUNDS
     )
     error = np.sqrt(theirs.var(ddof=1) / num_seeds)
@@ -131,37 +130,6 @@ def test_jonline_learns_classes_as_the_references_do():
     assert theirs.mean() + 5 * error < task.constant
 
 
-SMALL = {
-    "subsets": (of_outputs.subsets(6, 2), output_reference.subsets(6, 2)),
-    "rankings": (of_outputs.rankings(3), output_reference.rankings(3)),
-}
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_reference_space_means_and_decomposes_as_jonline_does(name):
-    space, theirs = SMALL[name][0].space, SMALL[name][1]
-    scores = 2 * np.random.default_rng(0).standard_normal((50, space.dim)).astype(np.float32)
-    ours = jax.jit(jax.vmap(space.mean))(scores)
-    for theta, point in zip(scores, ours, strict=True):
-        mean = theirs.mean(theta.astype(float))
-        np.testing.assert_allclose(mean, point, atol=1e-5)  # Sinkhorn ends at 1e-6
-        atoms, weights = theirs.decompose(mean)
-        np.testing.assert_allclose(weights @ atoms, mean, atol=1e-5)
-        assert {*map(int, atoms.sum(axis=1))} == {int(theirs.nearest(mean).sum())}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SMALL)
-def test_jonline_learns_outputs_as_the_reference_does(name):
-    task, space = SMALL[name]
-    args = space, task.table, task.setting
-    theirs = np.asarray([output_reference.outputs_numpy(*args, k, 300) for k in range(8)])
-    ours = of_outputs.sweeper(task, 300).play()
-    error = np.sqrt(theirs.var(ddof=1) * (1 / 8 + 1 / of_outputs.SEEDS))
-    assert abs(ours - theirs.mean()) < 5 * error
-    assert max(ours, theirs.mean()) < task.constant
-
-
 def test_peers_learn_the_stream():
     x, y = of_peers.make_stream(1500)
     constant = 1 - np.bincount(y).max() / len(y)
@@ -181,10 +149,10 @@ def test_peer_that_is_not_installed_is_left_out_and_named(monkeypatch):
 
 
 def test_ratio_without_an_aim_has_no_verdict():
-    ns = {"NumPy, subsets": 8.0, "jonline, subsets": 2.0}
-    (ratio,) = of_outputs.targets(ns)
-    assert _contest.verdict(ratio) == {
-        "name": "subsets / NumPy",
+    ns = {"river, digits": 8.0, "jonline, semi-bandit, digits, 1 lane": 2.0}
+    (ratio,) = of_peers.targets(ns)
+    assert contest.verdict(ratio) == {
+        "name": "digits, 1 lane / river",
         "reached": 4.0,
         "first": "",
         "ambition": "",
@@ -193,10 +161,10 @@ def test_ratio_without_an_aim_has_no_verdict():
 
 
 def test_first_call_is_blank_where_nothing_compiles():
-    timing = _contest.Timing(1.5, [0.5], [0.5], 0.0)
-    one = _contest.Contestant("compiled", 1, 1, 1, 1.0, lambda: 0.0)
-    assert _contest.compile_seconds(one, timing) == 1.0
-    assert _contest.compile_seconds(one._replace(compiles=False), timing) == ""
+    timing = contest.Timing(1.5, [0.5], [0.5], 0.0)
+    one = contest.Contestant("compiled", 1, 1, 1, 1.0, lambda: 0.0)
+    assert contest.compile_seconds(one, timing) == 1.0
+    assert contest.compile_seconds(one._replace(compiles=False), timing) == ""
 
 
 @pytest.mark.slow

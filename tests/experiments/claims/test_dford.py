@@ -7,23 +7,21 @@ import pytest
 import xarray as xr
 
 from experiments.__main__ import main
-from experiments.claims import dford as _claims_a
-from experiments.claims import dford_judges as _judges_a
-from experiments.claims import ledger as _ledger
+from experiments.claims import dford, dford_judges, ledger
 from experiments.claims.ledger import FAILS, HOLDS, UNTESTED
 from experiments.ordinal import dford_exploration as exploration
-from experiments.ordinal import protocol as _protocol
-from experiments.shared import sweeps as _common
+from experiments.ordinal import protocol
+from experiments.shared.records import Interval, mean_interval
 from jonline import ordinal
 
 SEEDS = 6
-NAMES = list(_protocol.TASKS)
-CLAIMS = {claim.id: claim for claim in _claims_a.CLAIMS}
+NAMES = list(protocol.TASKS)
+CLAIMS = {claim.id: claim for claim in dford.CLAIMS}
 ROUNDS = np.array([100, 1000, 10_000])
 
 
 def verdict(id_, **records):
-    return _ledger.settle(CLAIMS[id_], records).verdict
+    return ledger.settle(CLAIMS[id_], records).verdict
 
 
 def noise(*shape, size=1e-3, seed=0):
@@ -32,7 +30,7 @@ def noise(*shape, size=1e-3, seed=0):
 
 def curves(loss, *, thresholds=None, sums=None, played=0.5):
     """Records as of `dford_curves`; `loss` is a level for each learner, and by data set too."""
-    pairs = [(name, learner) for name in NAMES for learner in _protocol.LEARNERS]
+    pairs = [(name, learner) for name in NAMES for learner in protocol.LEARNERS]
     levels = np.array([loss.get(pair, loss.get(pair[1], 1.0)) for pair in pairs])
     level = levels[:, None, None] + noise(len(pairs), SEEDS, 1)
     counts = np.diff(ROUNDS, prepend=0)
@@ -66,25 +64,25 @@ def curves(loss, *, thresholds=None, sums=None, played=0.5):
 
 def test_inside():
     def at(low, high):
-        return _common.Interval(*map(np.asarray, ((low + high) / 2, low, high)))
+        return Interval(*map(np.asarray, ((low + high) / 2, low, high)))
 
-    assert _ledger.inside(at(-2, -1), high=0) == HOLDS
-    assert _ledger.inside(at(1, 2), high=0) == FAILS
-    assert _ledger.inside(at(-1, 2), high=0) == UNTESTED
-    assert _ledger.inside(at(0.0, 0.0), high=0) == HOLDS
-    assert _ledger.inside(at(0.02, 0.05), 0, 0.1) == HOLDS
-    assert _ledger.inside(at(0.2, 0.5), 0, 0.1) == FAILS
-    assert _ledger.inside(_common.mean_interval(np.array([-5.0])), high=0) == UNTESTED
+    assert ledger.inside(at(-2, -1), high=0) == HOLDS
+    assert ledger.inside(at(1, 2), high=0) == FAILS
+    assert ledger.inside(at(-1, 2), high=0) == UNTESTED
+    assert ledger.inside(at(0.0, 0.0), high=0) == HOLDS
+    assert ledger.inside(at(0.02, 0.05), 0, 0.1) == HOLDS
+    assert ledger.inside(at(0.2, 0.5), 0, 0.1) == FAILS
+    assert ledger.inside(mean_interval(np.array([-5.0])), high=0) == UNTESTED
 
 
 def test_verdicts_together():
-    assert _ledger.all_of([HOLDS, HOLDS]) == HOLDS
-    assert _ledger.all_of([HOLDS, UNTESTED]) == UNTESTED
-    assert _ledger.all_of([HOLDS, UNTESTED, FAILS]) == FAILS
-    assert _ledger.all_of([]) == UNTESTED
-    assert _ledger.at_least(2, [HOLDS, HOLDS, FAILS]) == HOLDS
-    assert _ledger.at_least(2, [HOLDS, UNTESTED, FAILS]) == UNTESTED
-    assert _ledger.at_least(2, [HOLDS, FAILS, FAILS]) == FAILS
+    assert ledger.all_of([HOLDS, HOLDS]) == HOLDS
+    assert ledger.all_of([HOLDS, UNTESTED]) == UNTESTED
+    assert ledger.all_of([HOLDS, UNTESTED, FAILS]) == FAILS
+    assert ledger.all_of([]) == UNTESTED
+    assert ledger.at_least(2, [HOLDS, HOLDS, FAILS]) == HOLDS
+    assert ledger.at_least(2, [HOLDS, UNTESTED, FAILS]) == UNTESTED
+    assert ledger.at_least(2, [HOLDS, FAILS, FAILS]) == FAILS
 
 
 @pytest.mark.parametrize(
@@ -100,38 +98,38 @@ def test_verdicts_together():
 def test_falls_then_rises(means, size, expected):
     values = np.array(means)[:, None] + noise(5, SEEDS, size=size) - noise(5, 1, size=size)
     values += np.array(means)[:, None] - values.mean(axis=1, keepdims=True)
-    assert _ledger.falls_then_rises(values).verdict == expected
+    assert ledger.falls_then_rises(values).verdict == expected
 
 
 def test_one_more_run_by_hand():
-    found = _ledger.one_more_run(np.array([1.0, 2.0, 3.0]))
+    found = ledger.one_more_run(np.array([1.0, 2.0, 3.0]))
     half = 4.302652729911275 * np.sqrt(4 / 3)  # t_{2, 0.975} from a table, s = 1
     np.testing.assert_allclose(np.ravel(found), [2, 2 - half, 2 + half])
-    assert np.isnan(_ledger.one_more_run(np.array([1.0])).low)
+    assert np.isnan(ledger.one_more_run(np.array([1.0])).low)
 
 
 @pytest.mark.parametrize(("power", "ratio"), [(0.0, 1.0), (0.5, np.sqrt(10)), (1.0, 10.0)])
 def test_slowdown_tells_a_logarithm_from_a_power(power, ratio):
     sums = np.log(ROUNDS) if power == 0 else ROUNDS**power
-    early, late, factor = _ledger.slowdown(sums[None], ROUNDS)
+    early, late, factor = ledger.slowdown(sums[None], ROUNDS)
     np.testing.assert_allclose([late / early, [factor**power]], ratio)
-    with pytest.raises(_ledger.CannotTestError, match="three"):
-        _ledger.slowdown(sums[None, :2], ROUNDS[:2])
+    with pytest.raises(ledger.CannotTestError, match="three"):
+        ledger.slowdown(sums[None, :2], ROUNDS[:2])
 
 
 def test_missing_and_smoke_records_give_no_verdict():
-    found = _ledger.settle(CLAIMS["A5"], {})
+    found = ledger.settle(CLAIMS["A5"], {})
     assert found.verdict == UNTESTED
     assert found.why == "run python -m experiments dford_curves first"
     records = {"dford_curves": curves({})}
-    assert _ledger.settle(CLAIMS["A5"], records).verdict == HOLDS
-    assert _ledger.settle(CLAIMS["A5"], records, ["dford_curves"]).verdict == UNTESTED
+    assert ledger.settle(CLAIMS["A5"], records).verdict == HOLDS
+    assert ledger.settle(CLAIMS["A5"], records, ["dford_curves"]).verdict == UNTESTED
     old = {"dford_curves": records["dford_curves"].drop_vars("loss")}
-    assert "another version; run python" in _ledger.settle(CLAIMS["A5"], old).why
+    assert "another version; run python" in ledger.settle(CLAIMS["A5"], old).why
     part = {"dford_curves": records["dford_curves"].isel(point=slice(0, 8))}
-    found = _ledger.settle(CLAIMS["A5"], part)
+    found = ledger.settle(CLAIMS["A5"], part)
     assert found.verdict == UNTESTED and "not played on mslr" in found.why
-    assert _ledger.settle(CLAIMS["A2 bank"], part).verdict == UNTESTED
+    assert ledger.settle(CLAIMS["A2 bank"], part).verdict == UNTESTED
 
 
 def test_against_pril():
@@ -159,11 +157,11 @@ def test_against_prank(prank, equal, far, behind):
     assert verdict("A3 mslr", dford_curves=records) == far
     assert verdict("A4 california", dford_curves=records) == behind
     assert verdict("A5", dford_curves=records) == (FAILS if prank == 0.5 else HOLDS)
-    withdrawn = _ledger.settle(CLAIMS["A3 movielens"], {"dford_curves": records})
+    withdrawn = ledger.settle(CLAIMS["A3 movielens"], {"dford_curves": records})
     assert withdrawn.verdict == UNTESTED and f": {far}" in withdrawn.why
     titles = [f"{title} (here: mslr_sample)" for title in records["title"].values]
     sample = records.assign(title=("point", titles))
-    withheld = _ledger.settle(CLAIMS["A3 mslr"], {"dford_curves": sample})
+    withheld = ledger.settle(CLAIMS["A3 mslr"], {"dford_curves": sample})
     assert withheld.verdict == UNTESTED and f"on that: {far}" in withheld.why
 
 
@@ -183,7 +181,7 @@ def test_regret():
     assert verdict("A16", dford_curves=curves({}, sums=linear)) == FAILS
     assert verdict("A15", dford_curves=curves({})) == HOLDS
     least = min(
-        ordinal.regret_bound(5, 1.0, ROUNDS[-1], **task.point) for task in _protocol.TASKS.values()
+        ordinal.regret_bound(5, 1.0, ROUNDS[-1], **task.point) for task in protocol.TASKS.values()
     )
     over = curves({}, sums=linear * 2 * least / ROUNDS[-1])
     assert verdict("A15", dford_curves=over) == FAILS
@@ -213,7 +211,7 @@ def grid(by_explore, *, changed=False):
 
 def test_grid():
     def as_paper(name):
-        return 1 + abs(np.array([0.2, 0.4, 0.6, 0.8]) - _protocol.TASKS[name].explore)
+        return 1 + abs(np.array([0.2, 0.4, 0.6, 0.8]) - protocol.TASKS[name].explore)
 
     assert verdict("A7", dford_grid=grid(as_paper)) == FAILS
     assert verdict("A7", dford_grid=grid(as_paper, changed=True)) == HOLDS
@@ -242,18 +240,21 @@ def published(off=0.0, none=0.0):
     """Records as of `dford_exploration`: the paper's numbers, a far protocol, and noise."""
     parts, rounds = [], exploration.EVERY * np.arange(1, 11)
     for name, paper in exploration.PUBLISHED.items():
-        for protocol, shift in (("near", off), ("far", 1.0)):
+        for reading, shift in (("near", off), ("far", 1.0)):
             means = np.asarray(paper) + shift + np.array([none, 0, 0])[:, None]
             sums = np.diff(means * rounds, prepend=0.0, axis=1)[:, None]
             sums = sums + noise(3, SEEDS, 1, size=10)
-            starts = [f"{protocol}, {init} start" for init in ("random", "zeros", "zeros")]
+            starts = [f"{reading}, {init} start" for init in ("random", "zeros", "zeros")]
             parts.append(
                 xr.Dataset(
                     {"loss": (("point", "seed", "round"), sums)},
                     {
                         "dataset": ("point", [name] * 3),
                         "learner": ("point", starts),
-                        "explore": ("point", np.asarray(exploration.EXPLORES, np.float32)),
+                        "explore": (
+                            "point",
+                            np.asarray(exploration.EXPLORES),
+                        ),  # float64, as of sweeps
                         "round": rounds,
                     },
                 )
@@ -267,22 +268,22 @@ def test_exploration_and_table_2():
     assert verdict("A12 movielens", dford_exploration=published()) == UNTESTED
     assert verdict("A13 telemonitoring", dford_exploration=published()) == HOLDS
     assert verdict("A13 telemonitoring", dford_exploration=published(off=0.3)) == FAILS
-    found = _ledger.settle(CLAIMS["A13 california"], {"dford_exploration": published()})
+    found = ledger.settle(CLAIMS["A13 california"], {"dford_exploration": published()})
     assert "near" in found.why
 
 
 def test_claims_of_counts_and_formulas():
     assert verdict("A11") == HOLDS
-    found = _ledger.settle(CLAIMS["A17"], {})
+    found = ledger.settle(CLAIMS["A17"], {})
     assert found.verdict == HOLDS and "0, exact" in found.value
 
 
 def test_every_data_set_has_its_row_of_table_1():
-    assert len(_protocol.TASKS) == 8
-    assert {task.scaling for task in _protocol.TASKS.values()} <= set(_protocol.SCALINGS)
-    assert set(exploration.PUBLISHED) <= set(_protocol.TASKS)
-    assert len(CLAIMS) == len(_claims_a.CLAIMS)
-    assert _judges_a.EQUAL < _judges_a.SMALL
+    assert len(protocol.TASKS) == 8
+    assert {task.scaling for task in protocol.TASKS.values()} <= set(protocol.SCALINGS)
+    assert set(exploration.PUBLISHED) <= set(protocol.TASKS)
+    assert len(CLAIMS) == len(dford.CLAIMS)
+    assert dford_judges.EQUAL < dford_judges.SMALL
 
 
 @pytest.mark.slow
@@ -290,11 +291,11 @@ def test_smoke_run_plays_the_experiments_and_writes_the_ledger(tmp_path, capsys)
     assert main(["claims", "--smoke", "--papers", "dford", "--out", str(tmp_path)]) == 0
     ledger = json.loads((tmp_path / "claims.json").read_text("utf-8"))
     assert [row["id"] for row in ledger["claims"]] == list(CLAIMS)
-    assert set(ledger["sources"]) == set(_claims_a.SMOKE)
+    assert set(ledger["sources"]) == set(dford.SMOKE)
     for row in ledger["claims"]:
         assert row["verdict"] == UNTESTED or not CLAIMS[row["id"]].needs
     assert "| A1 |" in (tmp_path / "claims.md").read_text("utf-8")
-    for name in _claims_a.SMOKE:
+    for name in dford.SMOKE:
         assert (tmp_path / name / "figure.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "dford_curves" / "regret.png").exists()
 

@@ -10,25 +10,22 @@ import pytest
 import xarray as xr
 
 from experiments.__main__ import main
-from experiments.claims import ledger as _ledger
-from experiments.claims import osp as _claims_b
-from experiments.claims import osp_theory_judges as _judges_b_theory
+from experiments.claims import ledger, osp, osp_theory_judges
 from experiments.claims.ledger import FAILS, HOLDS, UNTESTED
 from experiments.claims.osp_judges import ALL_OTHERS, RULES, SET_UP
-from experiments.structured import osp_mnist, osp_rates
-from experiments.structured import protocol as _structured
-from experiments.structured import slopes as _rates
+from experiments.shared.records import select
+from experiments.structured import osp_mnist, osp_rates, protocol, slopes
 from experiments.structured.protocol import INVERSE_WEIGHTED, PSEUDO_INVERSE
 from jonline import data, structured
 from jonline.data.dataset import Dataset, Provenance
 
 SEEDS = 6
-CLAIMS = {claim.id: claim for claim in _claims_b.CLAIMS}
-UNIT = _structured.UNIT_THEORY
+CLAIMS = {claim.id: claim for claim in osp.CLAIMS}
+UNIT = protocol.UNIT_THEORY
 
 
 def settled(id_, **records):
-    return _ledger.settle(CLAIMS[id_], records)
+    return ledger.settle(CLAIMS[id_], records)
 
 
 def verdict(id_, **records):
@@ -36,7 +33,7 @@ def verdict(id_, **records):
 
 
 def records(points, level, explore=None, size=1.0):
-    """Records as of `_structured.records`: losses about `level(point)`, of two windows."""
+    """Records as of `protocol.records`: losses about `level(point)`, of two windows."""
     rng = np.random.default_rng(0)
     levels = np.array([level(point) for point in points], float)[:, None, None]
     explores = [0.1 if explore is None else explore(point) for point in points]
@@ -105,7 +102,7 @@ def test_lowest_on_mnist():
     assert found.verdict == HOLDS and "uniformly played: Gaptron" in found.why
     digits = mnist(osp_at(100, 200)).assign_attrs(dataset="digits")
     assert verdict("B1 theory", osp_mnist=digits) == UNTESTED
-    part = _structured.select(mnist(osp_at(100, 200)), learner=INVERSE_WEIGHTED)
+    part = select(mnist(osp_at(100, 200)), learner=INVERSE_WEIGHTED)
     assert "0 points of learner Gaptron" in settled("B1 theory", osp_mnist=part).why
 
 
@@ -125,7 +122,7 @@ def test_few_and_many_classes():
     assert verdict("B2 unit", osp_multiclass=multiclass(one_pair, size=0.1)) == HOLDS
     uniform = multiclass(osp_at(100, 100), explore=lambda point: 1.0)
     assert verdict("B2 theory", osp_multiclass=uniform) == UNTESTED
-    fewer = _structured.select(ahead, scale=2)
+    fewer = select(ahead, scale=2)
     assert "(n', r) in" in settled("B2 unit", osp_multiclass=fewer).why
 
 
@@ -174,17 +171,17 @@ def test_claims_of_formulas(id_, expected):
 
 
 def test_decoding_is_within_the_lemma_with_the_constants_of_the_spaces():
-    space, paper, outputs = _judges_b_theory.some_space("m labels")
+    space, paper, outputs = osp_theory_judges.some_space("m labels")
     bound = 4 * space.constants.gamma / space.constants.nu
-    assert bound - 0.1 < _judges_b_theory.largest_ratio(space, outputs) < bound + 1e-3  # float32
+    assert bound - 0.1 < osp_theory_judges.largest_ratio(space, outputs) < bound + 1e-3  # float32
     assert paper.gamma < space.constants.gamma
 
 
 def test_slope_of_a_power():
     T = np.array([256, 512, 1024, 2048])
     values = np.array([3.0, 1.0]) * T[:, None] ** np.array([0.5, 0.75])
-    np.testing.assert_allclose(_rates.slope(values, T), [0.5, 0.75])
-    assert _rates.slope(values - 60, T) is None
+    np.testing.assert_allclose(slopes.slope(values, T), [0.5, 0.75])
+    assert slopes.slope(values - 60, T) is None
 
 
 def test_planted_classes():
@@ -211,7 +208,7 @@ def test_osp_rates(tmp_path):
     assert found["horizon"].values.tolist() == [512, 1024]
     space = structured.multiclass(2)
     expected = [
-        structured.theory.inverse_weighted_rate(space, diameter=2.0, num_rounds=T)
+        structured.theory.inverse_weighted_rate(space, diameter=2.0, radius=1.0, num_rounds=T)
         for T in (512, 1024)
     ]
     np.testing.assert_allclose(found["explore"], expected)
@@ -261,7 +258,7 @@ def test_osp_ranking(tmp_path, monkeypatch):
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
     with xr.open_dataset(tmp_path / "records.nc", engine="h5netcdf") as file:
         found = file.load()
-    assert found["rule"].values.tolist() == [_structured.THEORY, UNIT, _structured.BEST]
+    assert found["rule"].values.tolist() == [protocol.THEORY, UNIT, protocol.BEST]
     assert set(found["num_rows"].values) == {20} and set(found["num_items"].values) == {2}
     # of two items both or none are misplaced
     np.testing.assert_array_equal(found["target_loss"], found["zero_one"])
@@ -281,9 +278,9 @@ def test_ledger_reads_what_the_experiments_left(tmp_path):
     command = ["claims", "--papers", "osp", "--results", str(tmp_path), "--out", str(out)]
     assert main(command) == 0
     rows = {row["id"]: row for row in json.loads((out / "claims.json").read_text())["claims"]}
-    assert list(rows) == list(CLAIMS) and len(CLAIMS) == len(_claims_b.CLAIMS)
+    assert list(rows) == list(CLAIMS) and len(CLAIMS) == len(osp.CLAIMS)
     assert rows["B1 theory"]["verdict"] == HOLDS
     assert rows["B1 theory"]["why"].endswith("osp_mnist was played with seeds=7 instead of 20")
     assert rows["B7 rate"]["why"] == "run python -m experiments osp_rates first"
     page = (out / "claims.md").read_text("utf-8")
-    assert f"## {_claims_b.TITLE}" in page and "| B12 |" in page
+    assert f"## {osp.TITLE}" in page and "| B12 |" in page

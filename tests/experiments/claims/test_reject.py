@@ -8,15 +8,14 @@ import xarray as xr
 
 import jonline
 from experiments.__main__ import main
-from experiments.claims import ledger as _ledger
-from experiments.claims import reject as _claims_c
-from experiments.claims import reject_judges as _judges_c
+from experiments.claims import ledger, reject, reject_judges
 from experiments.claims.ledger import FAILS, HOLDS, UNTESTED
-from experiments.reject import protocol as _reject
+from experiments.reject import protocol
 from experiments.reject.protocol import COSTS, DRAL, DSAL, DSOL, EXACT, LEARNERS
+from experiments.shared.records import select
 
 SEEDS = 6
-CLAIMS = {claim.id: claim for claim in _claims_c.CLAIMS}
+CLAIMS = {claim.id: claim for claim in reject.CLAIMS}
 ROUNDS = np.array([1000, 2000, 5000, 10_000])
 NAMES = ("phishing", "svmguide1", "mnist_4_9")
 
@@ -37,17 +36,17 @@ def test_the_point_that_asks_least_is_chosen_of_those_with_nearly_the_least_risk
         asked=[20, 30, 90, 10, 50, 50],
     )
     np.testing.assert_allclose(
-        _reject.mean(tried, "risk")[:, 0], [0.06, 0.06, 0.05, 0.06, 0.09, 0.09], rtol=1e-6
+        protocol.mean(tried, "risk")[:, 0], [0.06, 0.06, 0.05, 0.06, 0.09, 0.09], rtol=1e-6
     )
-    np.testing.assert_array_equal(_reject.choose(tried, slack=0.0), [2, 4])
-    np.testing.assert_array_equal(_reject.choose(tried, slack=0.011), [3, 4])
+    np.testing.assert_array_equal(protocol.choose(tried, slack=0.0), [2, 4])
+    np.testing.assert_array_equal(protocol.choose(tried, slack=0.011), [3, 4])
 
 
 def test_step_size_falls_to_a_hundredth_in_a_straight_line():
     point = {"cost": 0.25, "step_size": 0.5}
-    table = _reject.made_up()
+    table = protocol.made_up()
     seen = jonline.trace(
-        lambda p, t: _reject.make(p, t, name=DRAL, num_rounds=40),
+        lambda p, t: protocol.make(p, t, name=DRAL, num_rounds=40),
         point,
         data=table,
         key=0,
@@ -92,7 +91,7 @@ def records(**levels):
 
 
 def verdict(id_, joint):
-    return _ledger.settle(CLAIMS[id_], joint).verdict
+    return ledger.settle(CLAIMS[id_], joint).verdict
 
 
 def test_what_falls_with_t_and_moves_with_d():
@@ -141,8 +140,8 @@ def test_risks_are_compared_at_equal_numbers_of_labels():
     )
     assert verdict("C1 phishing", slow) == verdict("C3 svmguide1", slow) == FAILS
     assert verdict("C4 phishing", joint) == HOLDS and verdict("C4 phishing", slow) == FAILS
-    one = _judges_c.run(slow, "phishing", DSAL, 0.1)
-    np.testing.assert_allclose(_judges_c.at_equal_labels(one, one), 0)
+    one = reject_judges.run(slow, "phishing", DSAL, 0.1)
+    np.testing.assert_allclose(reject_judges.at_equal_labels(one, one), 0)
 
 
 def test_fractions_of_labels():
@@ -157,7 +156,7 @@ def test_fractions_of_labels():
 
 
 def test_no_verdict_on_what_stands_in_for_gisette():
-    found = _ledger.settle(CLAIMS["C6 gisette"], records())
+    found = ledger.settle(CLAIMS["C6 gisette"], records())
     assert found.verdict == UNTESTED and "on MNIST's 4 and 9 instead: holds" in found.why
     real = records()["reject_active"]
     names = np.where(real["dataset"] == "mnist_4_9", "gisette", real["dataset"].values)
@@ -169,16 +168,16 @@ def test_other_reading_of_dral_is_said_beside_the_verdict():
     def wrong(n, one, d):
         return 0.2 - 0.05 * (one == EXACT) + 0.05 * (one == DRAL)
 
-    found = _ledger.settle(CLAIMS["C18 phishing"], records(misclassified=wrong))
+    found = ledger.settle(CLAIMS["C18 phishing"], records(misclassified=wrong))
     assert found.verdict == FAILS and found.why.endswith("with DRAL's exact gradient: holds")
     part = records()["reject_active"]
     part = part.isel(point=np.flatnonzero(part["learner"] != DRAL))
-    found = _ledger.settle(CLAIMS["C18 phishing"], {"reject_active": part})
+    found = ledger.settle(CLAIMS["C18 phishing"], {"reject_active": part})
     assert found.verdict == UNTESTED and "no records of DRAL on phishing, d = 0.1" in found.why
 
 
 def test_bound_of_corollary_7_does_not_fall_to_0():
-    found = _ledger.settle(CLAIMS["C26"], {})
+    found = ledger.settle(CLAIMS["C26"], {})
     assert found.verdict == FAILS and found.value.endswith("3.2320, 3.2003, 3.2000")
 
 
@@ -194,9 +193,9 @@ def test_smoke_run_of_the_ledger(tmp_path):
     with xr.open_dataset(folder / "records.nc", engine="h5netcdf") as joint:
         assert joint["learner"].values.tolist() == [one for one in LEARNERS for _ in COSTS]
         assert np.isnan(joint["slope"].values[:6]).all()
-        played = _reject.select(joint, learner=DSOL)
+        played = select(joint, learner=DSOL)
         np.testing.assert_array_equal(played["asked"], 100)
-        risk = _reject.curve(joint, "risk")
+        risk = protocol.curve(joint, "risk")
         d = np.tile(COSTS, 4)[:, None, None]
         counts = joint["misclassified"].values + d * joint["rejected"].values
         expected = counts.cumsum(axis=-1) / joint["round"].values
@@ -211,7 +210,7 @@ def test_risk_coverage(tmp_path):
     assert main(["reject_risk_coverage", *arguments]) == 0
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
     with xr.open_dataset(tmp_path / "records.nc", engine="h5netcdf") as joint:
-        asked = _reject.curve(joint, "asked")[..., -1]
+        asked = protocol.curve(joint, "asked")[..., -1]
         rule, rate = joint["rule"].values, joint["rate"].values
         is_budget = rule == "own rule, budget"
         assert (asked[is_budget] <= rate[is_budget, None] + 1e-6).all()  # rate is float32

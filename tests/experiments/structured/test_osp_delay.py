@@ -2,25 +2,22 @@
 
 import csv
 
-import jax
 import numpy as np
 import pytest
 import xarray as xr
 
 from experiments.__main__ import main
-from experiments.benchmark import contest as _contest
-from experiments.benchmark import late as _contest_delay
-from experiments.claims import ledger as _ledger
-from experiments.claims import osp_late as _claims_delay
+from experiments.benchmark import contest
+from experiments.benchmark import late as of_late
+from experiments.claims import ledger, osp_late
 from experiments.claims.ledger import FAILS, HOLDS, UNTESTED
-from experiments.structured import late as _delays
-from experiments.structured import osp_delay
+from experiments.structured import late, osp_delay
 from experiments.structured.late import BIT, FIXED, LABELS, ODAFTRL, SOLID, VARIABLE
 
 pytestmark = pytest.mark.slow
 
 TINY = ["--smoke", "--seeds", "2"]
-CLAIMS = {claim.id.removeprefix("B13 "): claim for claim in _claims_delay.CLAIMS}
+CLAIMS = {claim.id.removeprefix("B13 "): claim for claim in osp_late.CLAIMS}
 
 
 def rows(path):
@@ -87,27 +84,19 @@ def test_bad_arguments_are_named(arguments, message, capsys):
 
 def test_slope_of_a_power_is_its_exponent():
     sizes, scale = np.array([10, 32, 1000]), np.array([3.0, 5.0])
-    slope = _delays.slope(sizes, scale * sizes[:, None] ** 0.5)
+    slope = late.slope(sizes, scale * sizes[:, None] ** 0.5)
     np.testing.assert_allclose(slope, [0.5, 0.5, 0.5], rtol=1e-12)
-    flat = _delays.slope(sizes, np.array([[-5.0, 0.0], [0.5, 1.0], [-1e3, 0.9]]))
+    flat = late.slope(sizes, np.array([[-5.0, 0.0], [0.5, 1.0], [-1e3, 0.9]]))
     np.testing.assert_array_equal(flat, [0, 0, 0])  # less than one loss counts as one
 
 
-def test_delays_of_a_point_are_uniform_up_to_it():
-    keys = jax.random.split(jax.random.key(0), 6000)
-    waits = jax.jit(lambda most: jax.vmap(_delays.up_to(most, 50).sample, (0, None))(keys, 0))
-    counts = np.bincount(waits(5))
-    assert len(counts) == 6 and np.max(np.abs(counts - 1000)) < 5 * np.sqrt(1000 * 5 / 6)
-    assert not np.any(waits(0))
-
-
 def test_grid_has_the_rate_of_every_horizon():
-    grid = _delays.grid(BIT, SOLID, (0, 7), 1600)
+    grid = late.grid(BIT, SOLID, (0, 7), 1600)
     np.testing.assert_array_equal(grid["delay"], [0] * 4 + [7] * 4)
     np.testing.assert_array_equal(grid["horizon"], [200, 400, 800, 1600] * 2)
     rates = 5 * np.sqrt(2 / grid["horizon"])  # R sqrt(K / T)
-    np.testing.assert_allclose(grid["formula"], rates, rtol=1e-9)  # a quotient at other T
-    grid = _delays.grid(_delays.LOSS, ODAFTRL, (1000,), 1600)
+    np.testing.assert_allclose(grid["formula"], rates, rtol=1e-12)  # roundings
+    grid = late.grid(late.LOSS, ODAFTRL, (1000,), 1600)
     assert np.all(grid["formula"] > 1) and np.all(grid["explore"] == 1)
 
 
@@ -139,10 +128,10 @@ def test_slopes_are_judged_by_the_exponent(id_, power, expected):
     def regret(D, T):
         return 10 * (T if id_.endswith("T") else D + 1) ** power
 
-    found = _ledger.settle(CLAIMS[id_], records(BIT, ODAFTRL, FIXED, regret))
+    found = ledger.settle(CLAIMS[id_], records(BIT, ODAFTRL, FIXED, regret))
     assert found.verdict == expected
     capped = records(BIT, ODAFTRL, FIXED, regret, formula=1.5)
-    assert _ledger.settle(CLAIMS[id_], capped).verdict == UNTESTED
+    assert ledger.settle(CLAIMS[id_], capped).verdict == UNTESTED
 
 
 @pytest.mark.parametrize(
@@ -157,26 +146,26 @@ def test_slopes_are_judged_by_the_exponent(id_, power, expected):
 def test_regret_is_judged_by_the_bound(id_, feedback, learner, kind):
     for regret, expected in ((10.0, HOLDS), (1e6, FAILS)):
         made = records(feedback, learner, kind, lambda D, T, regret=regret: regret)
-        assert _ledger.settle(CLAIMS[id_], made).verdict == expected
+        assert ledger.settle(CLAIMS[id_], made).verdict == expected
     other = records(feedback, "OGD, late", kind, lambda D, T: 1.0)
-    assert "was not played with" in _ledger.settle(CLAIMS[id_], other).why
+    assert "was not played with" in ledger.settle(CLAIMS[id_], other).why
 
 
 def test_bars_of_the_benchmark_are_over_the_learner_without_delay():
     ns = {"jonline, OGD, no delay": 2.0, "jonline, OGD, D=100": 3.0, "jonline, OGD, up to 50": 8.0}
-    first, second = map(_contest.verdict, _contest_delay.targets(ns))
+    first, second = map(contest.verdict, of_late.targets(ns))
     assert (first["reached"], first["first"], first["met"]) == (1.5, 1.6, True)
     assert (second["reached"], second["met"]) == (4.0, "")
-    assert _contest_delay.targets({}) == []
-    names = [one.name for one in _contest_delay.contestants(100, smoke=False)]
+    assert of_late.targets({}) == []
+    names = [one.name for one in of_late.contestants(100, smoke=False)]
     assert len(names) == len(set(names)) == 8
 
 
 def test_every_theorem_judged_is_played():
     played = {
         (feedback, method, kind)
-        for feedback, task in _delays.FEEDBACKS.items()
+        for feedback, task in late.FEEDBACKS.items()
         for method in task.methods
-        for kind in (FIXED, *([VARIABLE] if method in _delays.VARIED else []))
+        for kind in (FIXED, *([VARIABLE] if method in late.VARIED else []))
     }
     assert set(osp_delay.THEOREMS) <= played

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jonline import structured
-from jonline.structured.spaces.multilabel import ranks
+from jonline.structured.spaces.space import ranks
 
 SIZES = (1, 2, 7, 40)
 
@@ -93,7 +93,7 @@ def test_target_is_the_self_for_all_pairs():
     space, y = structured.multilabel(4), vertices(4)
     loss = space.loss
     terms = (y @ loss.bilinear @ y.T, (y @ loss.on_output)[:, None], y @ loss.on_label)
-    target = jax.vmap(jax.vmap(space.target, (None, 0)), (0, None))(y, y)
+    target = jax.jit(jax.vmap(jax.vmap(space.target, (None, 0)), (0, None)))(y, y)
     np.testing.assert_allclose(target, sum(terms) + loss.constant, atol=1e-6)  # float32
     np.testing.assert_allclose(target, (y[:, None] != y).mean(axis=2), atol=1e-6)
 

@@ -193,7 +193,9 @@ def test_target_is_a_structured_encoding_loss_and_the_share_of_misplaced_items()
     misplaced = (places[:, None] != places).mean(axis=2)
     V, b, e, c = space.loss
     np.testing.assert_allclose(Y @ V @ Y.T + (Y @ b)[:, None] + Y @ e + c, misplaced, atol=1e-15)
-    target = jax.vmap(jax.vmap(space.target, (None, 0)), (0, None))(jnp.asarray(Y), jnp.asarray(Y))
+    target = jax.jit(jax.vmap(jax.vmap(space.target, (None, 0)), (0, None)))(
+        jnp.asarray(Y), jnp.asarray(Y)
+    )
     np.testing.assert_allclose(target, misplaced, atol=1e-7)  # float32
     # gamma = 1/(2m) is attained by every pair, nu = 4 by those that swap two items.
     apart = np.abs(Y[:, None] - Y).sum(axis=2)
@@ -291,7 +293,7 @@ def test_nearest_is_next_to_the_point(m):
     space, Y = structured.rankings(m), all_vertices(m).reshape(-1, m * m)
     points = jnp.asarray(scaled(m, False)[1].reshape(-1, m * m))
     nearest = jax.jit(jax.vmap(space.nearest))(points)
-    gaps = jax.vmap(space.gap)(nearest, points)
+    gaps = jax.jit(jax.vmap(space.gap))(nearest, points)
     apart = np.abs(np.asarray(points)[:, None] - Y).sum(axis=2)
     np.testing.assert_allclose(gaps, apart.min(axis=1), atol=1e-5)  # a float32 sum of m^2
     assert (np.abs(np.asarray(nearest)[:, None] - Y).sum(axis=2).min(axis=1) == 0).all()

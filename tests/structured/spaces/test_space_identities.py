@@ -10,8 +10,8 @@ import pytest
 from jonline import structured
 from jonline.structured import theory
 from jonline.structured.decoding import decode, expected_output, explore
-from tests.contract import check_space
-from tests.contract_space import some_scores
+from jonline.testing import check_space
+from jonline.testing.spaces import some_scores
 
 
 def cube(d):
@@ -81,8 +81,9 @@ def test_mean_of_huge_scores_is_the_best_output(name, x64):
     ],
 )
 def test_mean_of_huge_scores_that_tie_shares_equally(name, theta, mean):
+    compiled = jax.jit(SPACES[name][0].mean)
     for scale in (1e12, 1e30, 1.5e38):
-        got = SPACES[name][0].mean(jnp.array(theta) * jnp.float32(scale))
+        got = compiled(jnp.array(theta) * jnp.float32(scale))
         np.testing.assert_allclose(got, mean, atol=1e-6)  # roundings
 
 
@@ -141,9 +142,9 @@ def test_lemma_is_tight_and_fails_with_the_constants_of_the_paper(name, paper, r
 def test_two_classes_are_binary_logistic_regression():
     space, difference = structured.multiclass(2), np.linspace(-30, 30, 25)
     theta = np.stack([difference + 3, np.full_like(difference, 3)], axis=1)
-    mean, loss = jax.vmap(lambda t: (space.mean(t), space.surrogate(t, jnp.array([1.0, 0.0]))))(
-        theta.astype(np.float32)
-    )
+    mean, loss = jax.jit(
+        jax.vmap(lambda t: (space.mean(t), space.surrogate(t, jnp.array([1.0, 0.0]))))
+    )(theta.astype(np.float32))
     sigmoid = 1 / (1 + 2.0**-difference)
     np.testing.assert_allclose(mean[:, 0], sigmoid, atol=1e-6)  # eps times an exponent of 30
     np.testing.assert_allclose(loss, -np.log2(sigmoid), atol=1e-5)  # eps times scores of 33
@@ -156,7 +157,7 @@ def test_single_subsets_are_the_classes():
     np.testing.assert_array_equal(subsets.encode(classes.encode(labels)), np.eye(6))
     points = np.random.default_rng(0).dirichlet(np.ones(6), size=20).astype(np.float32)
     for space in (subsets, classes):
-        nearest = jax.vmap(space.nearest)(points)
+        nearest = jax.jit(jax.vmap(space.nearest))(points)
         np.testing.assert_array_equal(nearest, np.eye(6)[points.argmax(axis=1)])
         np.testing.assert_allclose(space.uniform_second_moment, np.eye(6) / 6, atol=1e-15)
 

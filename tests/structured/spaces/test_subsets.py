@@ -175,7 +175,7 @@ def test_decomposition_in_wide_floats_is_as_exact():
 def test_nearest_is_the_top_with_ties_to_the_lowest_index():
     space = structured.subsets(4, 2)
     points = jnp.array([[0.2, 0.9, 0.1, 0.8], [0.5, 0.5, 0.5, 0.5], [0.4, 0.6, 0.6, 0.4]])
-    nearest = jax.vmap(space.nearest)(points)
+    nearest = jax.jit(jax.vmap(space.nearest))(points)
     np.testing.assert_array_equal(nearest, [[0, 1, 0, 1], [1, 1, 0, 0], [0, 1, 1, 0]])
     assert space.gap(nearest[1], points[1]) == 1
 
@@ -184,7 +184,7 @@ def test_target_is_the_self_for_all_pairs():
     space, y = structured.subsets(5, 2), vertices(5, 2)
     loss = space.loss
     terms = (y @ loss.bilinear @ y.T, (y @ loss.on_output)[:, None], y @ loss.on_label)
-    target = jax.vmap(jax.vmap(space.target, (None, 0)), (0, None))(y, y)
+    target = jax.jit(jax.vmap(jax.vmap(space.target, (None, 0)), (0, None)))(y, y)
     np.testing.assert_allclose(target, sum(terms) + loss.constant, atol=1e-6)  # float32
     np.testing.assert_allclose(target, (y[:, None] != y).mean(axis=2), atol=1e-6)
     np.testing.assert_array_equal(loss.on_label, 0)
@@ -233,7 +233,7 @@ def test_single_labels_are_the_classes():
     assert subsets.size == classes.size
     points = jnp.array([[0.1, 0.2, 0.4, 0.3], [0.25, 0.25, 0.25, 0.25]])
     np.testing.assert_array_equal(
-        jax.vmap(subsets.nearest)(points), jax.vmap(classes.nearest)(points)
+        jax.jit(jax.vmap(subsets.nearest))(points), jax.jit(jax.vmap(classes.nearest))(points)
     )
 
 

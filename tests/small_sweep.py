@@ -20,7 +20,7 @@ import pytest
 
 import jonline
 from jonline import Environment, Learner, delays, oracles
-from jonline._sweep import driver as host
+from jonline._sweep import driver
 from tests.games import Output, clock
 
 ROOT = Path(__file__).parents[1]
@@ -37,7 +37,7 @@ class StopError(Exception):
 
 
 def make(point, data):
-    """A random walk whose steps hang on late answers."""
+    """A random walk whose steps depend on late answers."""
     del data
 
     def update(state, x, prediction, feedback, key):
@@ -78,7 +78,7 @@ def bits(result):
 
 def counting(then, after=None):
     """Lets `then()` be called before call number `after` that plays; returns the calls."""
-    calls, real = [], host.engine.advance
+    calls, real = [], driver.advance
 
     def advance(*args):
         if args[-1] > args[-2]:  # not the call that only compiles
@@ -87,7 +87,7 @@ def counting(then, after=None):
             calls.append(args[-2:])
         return real(*args)
 
-    host.engine.advance = advance
+    driver.advance = advance
     return calls
 
 
@@ -109,7 +109,7 @@ def child(wait=True, **told):
     """
     environ = {name: text for name, text in os.environ.items() if name != "XLA_FLAGS"}
     process = subprocess.Popen(
-        [sys.executable, "-W", "error", "-m", "tests.kept", json.dumps(told, default=str)],
+        [sys.executable, "-W", "error", "-m", "tests.small_sweep", json.dumps(told, default=str)],
         cwd=ROOT,
         env=environ | {"JAX_PLATFORMS": "cpu", "NPROC": "1"},
         stderr=subprocess.PIPE,

@@ -8,7 +8,7 @@ import pytest
 from jonline import Environment, hypotheses, kernels, metrics, oracles, ordinal, streams
 from jonline.core import Example
 from jonline.data.synthetic import ordinal as synthetic
-from tests.contract import Case, check_learner, check_oracle, check_stream
+from jonline.testing import Case, check_learner, check_oracle, check_stream
 
 K, N = 5, 3
 

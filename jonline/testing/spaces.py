@@ -1,4 +1,4 @@
-"""Checks that any output space passes by being handed to them, with all its outputs."""
+"""Checks of output spaces, by all their outputs."""
 
 import functools
 from typing import Any, NamedTuple
@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from jonline import oracles
 from jonline.structured import (
@@ -22,6 +21,7 @@ from jonline.structured import (
     semi_bandit,
     theory,
 )
+from jonline.testing.rules import at_most, holds, rule
 
 NUM_DRAWS = 4000
 
@@ -44,24 +44,47 @@ def check_space(space: OutputSpace, outputs: Any) -> None:
       outputs: (K, d), every output once.
     """
     outputs = np.asarray(outputs, np.float64)
-    assert outputs.shape == (space.size, space.dim)
-    _check_encode(space, outputs)
+    with rule("outputs are (size, dim), every output once", "see `OutputSpace`"):
+        holds(outputs.shape == (space.size, space.dim), f"{outputs.shape}, {space.size} outputs")
+    with rule("`encode` makes vertices of labels and names the row of one that is none", "see it"):
+        _check_encode(space, outputs)
     scores = some_scores(space, outputs)
     # eps = 1e-16 and 6e-8, times some hundred roundings; what grows with the scores or with K / q
     # is measured by that
-    for wide, tol in ((True, 1e-12), (False, 1e-5)):
-        seen = measure(space, outputs, scores, wide)
-        dtype = np.float64 if wide else np.float32
-        kinds = {leaf.dtype.type for leaf in jax.tree.leaves(seen)}
-        assert kinds == {dtype, np.bool_}  # whether an estimate is of an answer
-        assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(seen))
+    for x64, tol in ((True, 1e-12), (False, 1e-5)):
+        with rule(
+            "all functions compile, and give finite numbers of the dtype that they are given",
+            "no float64 literals; dtypes from the scores; guard divisions by jnp.where",
+        ):
+            seen = measure(space, outputs, scores, x64)
+            kinds = {leaf.dtype.type for leaf in jax.tree.leaves(seen)}
+            allowed = {np.float64 if x64 else np.float32, np.bool_}  # whether it is of an answer
+            holds(kinds == allowed, f"dtypes {kinds}")
+            holds(all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(seen)), "NaN or infinite")
         seen = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), seen)
-        _check_loss_and_norm(space, outputs, seen, tol)
-        _check_mean_and_mixtures(space, outputs, seen, tol)
-        _check_surrogate(space, outputs, scores, seen, tol)
-        _check_lemmas(space, outputs, seen, tol * (1 + np.abs(scores).max(axis=1)))
-        _check_estimates(space, outputs, scores, seen, tol)
-    _check_draws(outputs, seen)
+        slack = tol * (1 + np.abs(scores).max(axis=1))
+        with rule(_LOSS, "compute gamma, nu, kappa and the parts of the SELF from the definitions"):
+            _check_loss_and_norm(space, outputs, seen, tol)
+        with rule(_MIXTURES, "`decompose` writes the mean as a mixture of vertices, and no other"):
+            _check_mean_and_mixtures(space, outputs, seen, tol)
+        with rule(
+            _SURROGATE,
+            "S = Omega*(theta) + Omega(y) - <theta, y>, its mean grad Omega*; or strong_convexity",
+        ):
+            _check_surrogate(space, outputs, scores, seen, tol)
+        with rule(_LEMMAS, "strong_convexity, gamma and nu must belong to one norm"):
+            _check_lemmas(space, outputs, seen, slack)
+        with rule(_ESTIMATES, "omega, b and `dual` come from the uniform second moment"):
+            _check_estimates(space, outputs, scores, seen, tol)
+    with rule("`sample` and `draw_uniform` draw outputs as often as they should", "see them"):
+        _check_draws(outputs, seen)
+
+
+_LOSS = "the target loss is its SELF, in [0, 1], 0 for equals; gamma, nu, kappa are right"
+_MIXTURES = "means lie in the hull, and mixtures are those of algorithms 1 and 2 of the paper"
+_SURROGATE = "S is a Fenchel-Young loss of a strongly convex function, affine in the output"
+_LEMMAS = "lemmas 2.4 and 3.1 hold: the expected loss is at most its bound by the surrogate"
+_ESTIMATES = "estimates are unbiased, with second moments as the theory says"
 
 
 def some_scores(space: OutputSpace, outputs: np.ndarray) -> np.ndarray:
@@ -74,12 +97,12 @@ def some_scores(space: OutputSpace, outputs: np.ndarray) -> np.ndarray:
     return np.concatenate([*random, near, between, constant, [100.0 * outputs[-1]]])
 
 
-def measure(space: OutputSpace, outputs: np.ndarray, scores: np.ndarray, wide: bool) -> Any:
+def measure(space: OutputSpace, outputs: np.ndarray, scores: np.ndarray, x64: bool) -> Any:
     """Returns all that the checks look at, by score and output, as one compiled program has it."""
     rates = np.resize([1.0, 0.5, 0.1, 0.02], len(scores))
     points = np.random.default_rng(1).normal(size=(len(scores), 2, space.dim))
-    with jax.enable_x64(wide):
-        dtype = jnp.float64 if wide else jnp.float32
+    with jax.enable_x64(x64):
+        dtype = jnp.float64 if x64 else jnp.float32
         arrays = [jnp.asarray(array, dtype) for array in (outputs, scores, rates, points)]
         return jax.tree.map(
             np.asarray, jax.jit(_measured, static_argnums=0)(_Static(space), *arrays)
@@ -165,30 +188,51 @@ _close = functools.partial(np.testing.assert_allclose, rtol=0)
 def _check_encode(space, outputs):
     vertices = space.encode(outputs.astype(int))
     np.testing.assert_array_equal(vertices, outputs)
-    assert vertices.dtype == np.float32
+    holds(vertices.dtype == np.float32, "not vertices.dtype == np.float32")
     bad = outputs.copy()
     bad[1] = 0.5
-    with pytest.raises(ValueError, match="in row 1"):
-        space.encode(bad)
-    with pytest.raises(ValueError, match=r"\(N, "):
-        space.encode(np.concatenate([outputs, outputs[:, :1]], axis=1))
+    longer = np.concatenate([outputs, outputs[:, :1]], axis=1)
+    for wrong, said in ((bad, "in row 1"), (longer, "(N, ")):
+        try:
+            space.encode(wrong)
+            message = "no error"
+        except ValueError as error:
+            message = str(error)
+        holds(said in message, f"{message!r} does not say {said!r}")
 
 
 def _check_loss_and_norm(space, outputs, seen, tol):
-    """The target loss is the SELF, in [0, 1], 0 for equals; gamma, nu, kappa are right."""
     loss, constants = space.loss, space.constants
     same = np.eye(len(outputs), dtype=bool)
     bilinear = outputs @ loss.bilinear @ outputs.T + (outputs @ loss.on_output)[:, None]
     _close(seen["target"], bilinear + outputs @ loss.on_label + loss.constant, atol=tol)
-    assert np.all(np.abs(seen["target"][same]) <= tol) and np.all(seen["target"][~same] > 0.01)
-    assert np.all(seen["target"] <= 1 + tol)
-    assert np.all(np.abs(seen["distance"][same]) <= tol)
+    holds(
+        np.all(np.abs(seen["target"][same]) <= tol) and np.all(seen["target"][~same] > 0.01),
+        "not np.all(np.abs(seen['target'][same]) <= tol) and np.all(seen['target'][~same] > 0.01)",
+    )
+    at_most(seen["target"], 1 + tol, "seen['target'] <= 1 + tol")
+    at_most(np.abs(seen["distance"][same]), tol, "np.abs(seen['distance'][same]) <= tol")
     _close(seen["distance"][~same].min(), constants.nu, atol=4 * tol)
     euclidean = np.linalg.norm(outputs[:, None] - outputs, axis=-1)
-    assert np.all(euclidean <= constants.kappa * seen["distance"] + tol)
-    assert np.all(seen["target"] <= constants.gamma * seen["distance"] + tol)
-    assert np.all(seen["to_mean"] <= constants.gamma * seen["gap"] + tol)
-    assert np.all((seen["to_mean"] >= -tol) & (seen["to_mean"] <= 1 + tol))
+    at_most(
+        euclidean,
+        constants.kappa * seen["distance"] + tol,
+        "euclidean <= constants.kappa * seen['distance'] + tol",
+    )
+    at_most(
+        seen["target"],
+        constants.gamma * seen["distance"] + tol,
+        "seen['target'] <= constants.gamma * seen['distance'] + tol",
+    )
+    at_most(
+        seen["to_mean"],
+        constants.gamma * seen["gap"] + tol,
+        "seen['to_mean'] <= constants.gamma * seen['gap'] + tol",
+    )
+    holds(
+        np.all((seen["to_mean"] >= -tol) & (seen["to_mean"] <= 1 + tol)),
+        "not np.all((seen['to_mean'] >= -tol) & (seen['to_mean'] <= 1 + tol))",
+    )
     _close(seen["half_gap"], seen["gap"] / 2, atol=tol)
     corners = seen["target_corners"] @ [1, 1, -1, -1]
     _close(corners, 0, atol=10 * tol)
@@ -198,27 +242,35 @@ def _check_loss_and_norm(space, outputs, seen, tol):
 
 
 def _check_mean_and_mixtures(space, outputs, seen, tol):
-    """Means lie in the hull, and the mixtures are those of algorithms 1 and 2 of the paper."""
     weights, atoms, rate = seen["drawn"].weights, seen["drawn"].atoms, seen["rate"][:, None]
     is_atom = np.abs(atoms[:, :, None] - outputs).sum(axis=-1) == 0
-    assert np.all(is_atom.any(axis=-1) | (weights == 0))
-    assert np.all(weights >= 0)
+    holds(
+        np.all(is_atom.any(axis=-1) | (weights == 0)),
+        "not np.all(is_atom.any(axis=-1) | (weights == 0))",
+    )
+    at_most(0, weights, "0 <= weights")
     _close(weights.sum(axis=1), 1, atol=tol)
     _close(np.einsum("na,nad->nd", weights, atoms), seen["mean"], atol=tol)
     shares = np.einsum("na,nak->nk", weights, is_atom)  # of the outputs in the decomposition
 
     least = np.sort(seen["gap"], axis=1)
     nearest = np.abs(seen["nearest"][:, None] - outputs).sum(axis=-1) == 0
-    assert np.all(nearest.sum(axis=1) == 1)
+    holds(np.all(nearest.sum(axis=1) == 1), "not np.all(nearest.sum(axis=1) == 1)")
     _close(np.sum(seen["gap"] * nearest, axis=1), least[:, 0], atol=tol)
-    assert np.all(least[:, 0] + least[:, 1] >= space.constants.nu - tol)  # a tie makes p = 1
+    at_most(
+        space.constants.nu - tol,
+        least[:, 0] + least[:, 1],
+        "space.constants.nu - tol <= least[:, 0] + least[:, 1]",
+    )  # a tie makes p = 1
     p = np.minimum(1, 2 * least[:, :1] / space.constants.nu)
     phi = (1 - p) * nearest + p * shares
     psi = (1 - rate) * phi + rate / space.size
     _close(seen["decoded"], phi, atol=4 * tol)
     _close(seen["prob"], psi, atol=4 * tol)
     _close(seen["prob"].sum(axis=1), 1, atol=tol)
-    assert np.all(seen["prob"] >= rate / space.size * (1 - tol))
+    at_most(
+        rate / space.size * (1 - tol), seen["prob"], "rate / space.size * (1 - tol) <= seen['prob']"
+    )
     _close(seen["all_uniform"], 1 / space.size, atol=tol)
     center = (1 - rate) * ((1 - p) * seen["nearest"] + p * seen["mean"])
     center = center + rate * outputs.mean(axis=0)
@@ -228,32 +280,53 @@ def _check_mean_and_mixtures(space, outputs, seen, tol):
 
 
 def _check_surrogate(space, outputs, scores, seen, tol):
-    """S is a Fenchel-Young loss of a lambda-strongly convex function, affine in the output."""
     constants = space.constants
     size = 1 + np.abs(scores).max(axis=1, keepdims=True)  # S is a difference of numbers like these
     S, residual = seen["surrogate"][:, : len(outputs)], seen["mean"][:, None] - outputs
-    assert np.all(S >= -tol * size) and S[-1, -1] <= tol * size[-1]  # 0 where y is the mean
+    holds(
+        np.all(S >= -tol * size) and S[-1, -1] <= tol * size[-1],
+        "not np.all(S >= -tol * size) and S[-1, -1] <= tol * size[-1]",
+    )  # 0 where y is the mean
     gained = np.einsum("ijd,ijd->ij", *(v[:, None] - v for v in (seen["mean"], scores)))
-    assert np.all(gained + tol * size >= constants.strong_convexity * seen["mean_gap"] ** 2)
-    assert np.all(S + tol * size >= constants.strong_convexity / 2 * seen["gap"] ** 2)
+    at_most(
+        constants.strong_convexity * seen["mean_gap"] ** 2,
+        gained + tol * size,
+        "constants.strong_convexity * seen['mean_gap'] ** 2 <= gained + tol * size",
+    )
+    at_most(
+        constants.strong_convexity / 2 * seen["gap"] ** 2,
+        S + tol * size,
+        "constants.strong_convexity / 2 * seen['gap'] ** 2 <= S + tol * size",
+    )
     _close(seen["gradient"], residual, atol=tol)
     b = theory.smoothness(constants, 1.0)
-    assert np.all(np.sum(residual**2, axis=-1) <= b * (S + tol * size))
+    at_most(
+        np.sum(residual**2, axis=-1),
+        b * (S + tol * size),
+        "np.sum(residual**2, axis=-1) <= b * (S + tol * size)",
+    )
     corners = seen["surrogate"][:, len(outputs) : len(outputs) + 4] @ [1, 1, -1, -1]
-    assert np.all(np.abs(corners) <= 10 * space.dim * tol * size[:, 0])
+    at_most(
+        np.abs(corners),
+        10 * space.dim * tol * size[:, 0],
+        "np.abs(corners) <= 10 * space.dim * tol * size[:, 0]",
+    )
 
 
 def _check_lemmas(space, outputs, seen, slack):
     decoded, explored = seen["decoded"] @ seen["target"], seen["prob"] @ seen["target"]
     bound = 1 - theory.margin(space.constants)
     S, rate, slack = seen["surrogate"][:, : len(outputs)], seen["rate"][:, None], slack[:, None]
-    assert np.all(decoded <= bound * S + slack)  # lemma 2.4
+    at_most(decoded, bound * S + slack, "decoded <= bound * S + slack")  # lemma 2.4
     uniform = rate * (1 - 1 / space.size)
-    assert np.all(explored <= bound * (1 - rate) * S + uniform + slack)  # lemma 3.1
+    at_most(
+        explored,
+        bound * (1 - rate) * S + uniform + slack,
+        "explored <= bound * (1 - rate) * S + uniform + slack",
+    )  # lemma 3.1
 
 
 def _check_estimates(space, outputs, scores, seen, tol):
-    """Gradients and losses are unbiased; second moments are what the theory says."""
     size = 1 + np.abs(scores).max(axis=1)
     p, rate, omega = seen["prob"], seen["rate"], space.constants.omega
     slack = tol * space.size / rate  # largest estimates are like K / q
@@ -262,10 +335,10 @@ def _check_estimates(space, outputs, scores, seen, tol):
         residual = seen["mean"][:, None, None] - estimate.label
         error = np.einsum("nk,nky,nkyi->nyi", p, estimate.weight, residual)
         error = error - (seen["mean"][:, None] - outputs)
-        assert np.all(np.abs(error) <= slack[:, None, None]), name
+        at_most(np.abs(error), slack[:, None, None], f"bias of the gradient of {name} <= slack")
         error = np.einsum("nk,nky,nky->ny", p, estimate.weight, at_labels[:, i])
         error = error - seen["surrogate"][:, : len(outputs)]
-        assert np.all(np.abs(error) <= (slack * size)[:, None]), name
+        at_most(np.abs(error), (slack * size)[:, None], f"bias of the loss of {name} <= slack")
     rows = outputs @ space.loss.bilinear + space.loss.on_label
     S = seen["surrogate"][:, : len(outputs)] + (tol * size)[:, None]
     b = theory.smoothness(space.constants, 1.0)
@@ -279,12 +352,20 @@ def _check_estimates(space, outputs, scores, seen, tol):
         for name in ("inverse_weighted", "pseudo_inverse")
     }
     most = b * space.size / rate[:, None] * S  # section 3.3
-    assert np.all(variance["inverse_weighted"] <= most * (1 + 10 * tol))
+    at_most(
+        variance["inverse_weighted"],
+        most * (1 + 10 * tol),
+        "variance['inverse_weighted'] <= most * (1 + 10 * tol)",
+    )
     most = 2 * b * S + 2 * omega / rate[:, None]  # lemma D.7
-    assert np.all(variance["pseudo_inverse"] <= most * (1 + 10 * tol))
+    at_most(
+        variance["pseudo_inverse"],
+        most * (1 + 10 * tol),
+        "variance['pseudo_inverse'] <= most * (1 + 10 * tol)",
+    )
     square = np.sum(seen["estimates"]["pseudo_inverse"].label ** 2, axis=-1)
     square = np.einsum("nk,nky->ny", p, square) * rate[:, None]
-    assert np.all(square <= omega * (1 + 10 * tol))  # lemma D.6
+    at_most(square, omega * (1 + 10 * tol), "square <= omega * (1 + 10 * tol)")  # lemma D.6
     # A^+ of the theory, from its definition
     expected = rows @ np.linalg.pinv(rows.T @ rows / space.size, rcond=1e-6)
     _close(seen["dual"] - expected, 0, atol=10 * tol * np.abs(expected).max())
@@ -294,6 +375,10 @@ def _check_draws(outputs, seen):
     for draws, share in (("uniform_draws", np.full(len(outputs), 1 / len(outputs))),
                          ("draws", seen["prob"][6])):  # fmt: skip
         equal = np.abs(seen[draws][:, None] - outputs).sum(axis=-1) == 0
-        assert np.all(equal.sum(axis=1) == 1), draws
+        holds(np.all(equal.sum(axis=1) == 1), "not np.all(equal.sum(axis=1) == 1)")
         five_errors = 5 * np.sqrt(share * np.maximum(1 - share, 0) / NUM_DRAWS)
-        assert np.all(np.abs(equal.mean(axis=0) - share) <= five_errors + 1e-6), draws
+        at_most(
+            np.abs(equal.mean(axis=0) - share),
+            five_errors + 1e-6,
+            "np.abs(equal.mean(axis=0) - share) <= five_errors + 1e-6",
+        )
