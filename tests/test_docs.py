@@ -30,6 +30,14 @@ def test_code_of_the_page_on_structured_prediction_runs():
         exec(compile(code, "docs/structured.md", "exec"), namespace)
 
 
+def test_page_on_the_engine_shows_the_equations_that_the_code_makes():
+    page = (ROOT / "docs/engine.md").read_text("utf-8")
+    namespace = {}
+    exec(compile(blocks("docs/engine.md")[0][1], "docs/engine.md", "exec"), namespace)
+    shown = re.search(r'^```text title="dford"\n(.*?)^```$', page, re.MULTILINE | re.DOTALL)
+    assert shown.group(1).strip() == namespace["equations"], "\n" + namespace["equations"]
+
+
 def test_learner_of_your_own_passes_its_test_and_is_short(tmp_path):
     files = dict(blocks("docs/own_learner.md"))
     assert set(files) == {"perceptron.py", "test_perceptron.py"}
