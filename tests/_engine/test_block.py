@@ -368,8 +368,10 @@ def test_error_on_one_device_stops_the_others(monkeypatch, error):
 @pytest.mark.parametrize("devices", [1, 2])
 def test_interrupt_ends_a_sweep(devices):
     script = f"""
+import signal
 import jax, jonline
 from tests._engine.test_block import make_game, no_metrics
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 print("ready", flush=True)
 try:
     jonline.sweep(make_game(), no_metrics, {{}}, num_rounds=2 * 10**9, num_seeds=32, key=0,
@@ -389,4 +391,5 @@ except KeyboardInterrupt:
         out, _ = child.communicate(timeout=20)
     finally:
         child.kill()
+        child.communicate()
     assert out == "interrupted\n" and child.returncode == 0
