@@ -1,4 +1,7 @@
-"""Fixtures of all tests, and one cache of compiled programs for all processes of a run of them."""
+"""Fixtures of all tests, and one cache of compiled programs for all workers of a run of them.
+
+Processes that a test starts do not use it: where their bits are compared, each has to compile.
+"""
 
 import atexit
 import os
@@ -6,17 +9,18 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import jax
 import pytest
-
-if "PYTEST_XDIST_WORKER" not in os.environ:  # before JAX is imported, here and in the workers
-    cache = tempfile.mkdtemp(prefix="jonline-tests-")
-    atexit.register(shutil.rmtree, cache, ignore_errors=True)
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = cache
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
-    os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 from jonline._sweep import driver
 from tests.small_sweep import StopError, counting
+
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    os.environ["JONLINE_TESTS_CACHE"] = tempfile.mkdtemp(prefix="jonline-tests-")
+    atexit.register(shutil.rmtree, os.environ["JONLINE_TESTS_CACHE"], ignore_errors=True)
+jax.config.update("jax_compilation_cache_dir", os.environ["JONLINE_TESTS_CACHE"])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,5 +1,4 @@
 import json
-import os
 import re
 import subprocess
 import sys
@@ -87,11 +86,6 @@ def test_run_resumed_from_a_saved_carry_has_the_same_bits(whole, tmp_path):
         )
 
 
-def compiles_anew():
-    """The environment of a process that takes no program from the cache of all tests."""
-    return {name: value for name, value in os.environ.items() if "COMPILATION_CACHE" not in name}
-
-
 def test_sweep_on_four_devices_has_the_same_bits(whole, tmp_path):
     """In a process with four simulated devices, and again with two threads a device."""
     script = """
@@ -110,7 +104,6 @@ np.savez(out, *jax.tree.leaves(result.states), **result.records)
             [sys.executable, "-c", script, str(threads), str(out)],
             check=True,
             cwd=Path(__file__).parents[2],
-            env=compiles_anew(),
         )
         with np.load(out) as other:
             for name, sums in whole.records.items():
@@ -131,7 +124,6 @@ open(sys.argv[1], "wb").write(b"".join(result.records[n].tobytes() for n in sort
         [sys.executable, "-c", script, str(tmp_path / "other")],
         check=True,
         cwd=Path(__file__).parents[2],
-        env=compiles_anew(),
     )
     mine = b"".join(whole.records[name].tobytes() for name in sorted(whole.records))
     assert (tmp_path / "other").read_bytes() == mine
