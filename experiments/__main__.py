@@ -26,8 +26,9 @@ def listing() -> str:
     """Returns a line for each experiment and tool: its name, the first line of its docstring."""
     width = max(map(len, names()))
     lines = []
+    paths = commands.paths()
     for name in (*names(), *TOOLS):
-        source = ast.parse(commands.paths()[name].read_text(encoding="utf-8"))
+        source = ast.parse(paths[name].read_text(encoding="utf-8"))
         summary = (ast.get_docstring(source) or "").partition("\n")[0]
         lines.append(f"  {name:{width}}  {summary}")
     return "\n".join(lines)

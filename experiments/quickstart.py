@@ -7,16 +7,17 @@ a tumour malignant? DSAL may reject and asks for the labels it wants, DSOL obser
 """
 
 import dataclasses
+import math
 from pathlib import Path
 
 import jax
 import optax
 
 import jonline
-from experiments.shared.options import SharedOptions, within
+from experiments.shared.options import SharedOptions, is_cost
 from experiments.shared.outputs import save_records, write
-from experiments.shared.quickstart_figure import draw
-from experiments.shared.records import bounds, joint_records, mean_interval
+from experiments.shared.quickstart_outputs import draw, table
+from experiments.shared.records import joint_records
 from jonline import checks, hypotheses, metrics, oracles, ordinal, reject, streams, structured
 from jonline.data import packaged
 from jonline.optimizers import adaptive_ogd
@@ -48,19 +49,22 @@ class Options(SharedOptions):
         self.check(checks.positive, "reg", "diameter")
         self.check(checks.probability, "explore")
         self.check(lambda name, clip: checks.require(clip > 0, name, "be > 0", clip), "clip")
-        self.check(within("(0, 0.5)", lambda cost: 0 < cost < 0.5), "cost")
+        self.check(is_cost, "cost")
 
 
 def main(options: Options) -> None:
     """Plays a sweep of each learner; writes records, table and figure."""
     options = options.capped()
-    tables = lev, images, tumours = packaged.lev(), packaged.digits(), packaged.breast_cancer()
-    f, g, K = *(hypotheses.linear(data.x.shape[1]) for data in (lev, tumours)), lev.num_classes
+    lev, images, tumours = packaged.lev(), packaged.digits(), packaged.breast_cancer()
+    f, K = hypotheses.linear(lev.x.shape[1]), lev.num_classes
+    reg = {"reg": options.reg}
     space, n = structured.multiclass(images.num_classes), images.x.shape[1]
     digits = dataclasses.replace(images, y=space.encode(images.y), num_classes=None)
     bit, told = structured.inverse_weighted(space), structured.full_information(space)
-    ogd, reg = adaptive_ogd(options.diameter, offset=1e-8), {"reg": options.reg}
-    theory = min(1.0, options.diameter * (space.size / options.rounds) ** 0.5)  # B sqrt(K / T)
+    ogd = adaptive_ogd(options.diameter, offset=1e-8)
+    size = {"diameter": options.diameter, "num_rounds": options.rounds}
+    theory = min(1.0, structured.theory.inverse_weighted_rate(space, **size, cut=math.inf))
+    g = hypotheses.linear(tumours.x.shape[1])
     fall = lambda size: optax.linear_schedule(size, size / 100, options.rounds)  # noqa: E731
     point = {"cost": options.cost, "step_size": 0.1, "slope": 1.0}
 
@@ -97,23 +101,15 @@ def main(options: Options) -> None:
     }  # fmt: skip
     rows = [row for name, result in ratings.items() for row in table(name, result)]
     shown = [row for row in rows if row["reg"] == rows[0]["reg"]]
-    sums = {data.name: data.provenance.sha256 for data in tables}
-    figure, by = draw(options, ratings, classes, rejecting, tables), ("learner",)
-    known = {"records": joint_records(ratings, by), "checksums": sums, "shown": shown}
-    folder = write(options, table=rows, figure=figure, **known)
-    save_records(folder / "digits.nc", joint_records(classes, by))
-    save_records(folder / "tumours.nc", joint_records(rejecting, by))
+    tables = lev, images, tumours
+    folder = write(
+        options,
+        table=rows,
+        shown=shown,
+        figure=draw(options, ratings, classes, rejecting, tables),
+        records=joint_records(ratings, ("learner",)),
+        checksums={data.name: data.provenance.sha256 for data in tables},
+    )
+    save_records(folder / "digits.nc", joint_records(classes, ("learner",)))
+    save_records(folder / "tumours.nc", joint_records(rejecting, ("learner",)))
     print(f"reg = {rows[0]['reg']} shown; less can win here: no threshold model fits (see --help)")
-
-
-def table(name: str, result: jonline.SweepResult) -> list[dict]:
-    """Returns a row for each point: means over all rounds, the loss's interval."""
-    end = {of: result.mean_curve(of)[..., -1] for of in ("loss", "zero_one", "violations")}
-    rows = []
-    for i, loss in enumerate(end["loss"]):
-        p = {axis: f"{values[i]:g}" for axis, values in result.grid.items()}
-        row = {"learner": name, "reg": p["reg"], "explore": p.get("explore", "")}
-        row |= bounds("mean_loss", mean_interval(loss))
-        right, crossed = (1 - end["zero_one"][i]).mean(), end["violations"][i].mean()
-        rows.append(row | {"played_right": right, "violations": crossed})
-    return rows

@@ -140,11 +140,3 @@ for name in {EXTRAS!r}:
 import jonline
 """
     subprocess.run([sys.executable, "-W", "error", "-c", script], check=True, cwd=ROOT)
-
-
-def test_slow_tests_exist():
-    lines = (ROOT / "tests/slow.txt").read_text(encoding="utf-8").splitlines()
-    for line in lines:
-        file, _, name = line.partition("::")
-        text = "" if line.startswith("#") else (ROOT / file).read_text(encoding="utf-8")
-        assert line.startswith("#") or f"\ndef {name.partition('[')[0]}(" in text, line

@@ -13,7 +13,7 @@ from experiments.claims import osp_late
 from experiments.claims import osp_theory_judges as formulas
 from experiments.claims.ledger import Claim
 from experiments.claims.osp_judges import COMPARABLE, RATE, RULES
-from experiments.structured.protocol import INVERSE_WEIGHTED, PSEUDO_INVERSE
+from experiments.structured.methods import INVERSE_WEIGHTED, PSEUDO_INVERSE
 
 TITLE = "Online structured prediction: bandit and delayed feedback"
 SMOKE = {  # smallest runs that have something for most rows

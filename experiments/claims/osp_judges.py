@@ -14,13 +14,13 @@ import xarray as xr
 from experiments.claims import ledger
 from experiments.claims.ledger import FAILS, HOLDS, UNTESTED, CannotTestError, Records, Verdict
 from experiments.shared.records import Interval, mean_interval, select
-from experiments.structured import protocol, slopes
-from experiments.structured.protocol import INVERSE_WEIGHTED, PSEUDO_INVERSE
+from experiments.structured import methods, slopes
+from experiments.structured.methods import INVERSE_WEIGHTED, PSEUDO_INVERSE
 
 COMPARABLE = 1.1  # "comparable": at most so many times the other's loss
 RATE = 0.05  # most that an exponent may be above the theory's
 
-RULES = {"theory": protocol.THEORY, "unit": protocol.UNIT_THEORY, "grid": protocol.BEST}
+RULES = {"theory": methods.THEORY, "unit": methods.UNIT_THEORY, "grid": methods.BEST}
 SET_UP = ("Gaptron, logistic", "Gappletron, logistic", "Gappletron, hinge")
 ALL_OTHERS = ("Gaptron, hinge", *SET_UP)
 

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments.claims.ledger import FAILS, HOLDS, Records, Verdict, listed
-from experiments.structured import protocol
-from experiments.structured.protocol import INVERSE_WEIGHTED, PSEUDO_INVERSE
+from experiments.structured import methods
+from experiments.structured.methods import INVERSE_WEIGHTED, PSEUDO_INVERSE
 from jonline import structured
 from jonline.structured import decoding, theory
 
@@ -23,7 +23,7 @@ def rates_are_probabilities(records: Records) -> Verdict:
     for d in (10, 12, 16, 20, 24):
         space, asked = structured.subsets(d, 5), {"diameter": 50.0, "radius": 1.0}
         pair = [
-            protocol.rates(name, space, num_rounds=10_000, **asked)[0].formula
+            methods.rates(name, space, num_rounds=10_000, **asked)[0].formula
             for name in (INVERSE_WEIGHTED, PSEUDO_INVERSE)
         ]
         values[f"d={d}"] = f"{pair[0]:.1f}, {pair[1]:.1f}"

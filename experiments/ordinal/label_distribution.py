@@ -15,7 +15,7 @@ import xarray as xr
 from experiments.shared.figures import COLOURS, new_figure
 from experiments.shared.options import SharedOptions, at_least, within
 from experiments.shared.outputs import write
-from jonline import ordinal
+from jonline import checks, ordinal
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class Options(SharedOptions):
     def __post_init__(self):
         super().__post_init__()
         self.check(at_least(2), "num_classes")
-        self.check(within("[0, 1]", lambda explore: 0 <= explore <= 1), "explore")
+        self.check(checks.probability, "explore")
         self.check(within(f"1…{self.num_classes}", lambda k: 1 <= k <= self.num_classes), "greedy")
 
 

@@ -212,15 +212,23 @@ def stream(table) -> jonline.Stream:
     return datasets.crammer_singer() if table is None else streams.resample(table)
 
 
-def play(options: SharedOptions, source: Source, make: Callable, grid: Any = None, **more: Any):
+def play(
+    options: SharedOptions,
+    source: Source,
+    make: Callable,
+    grid: Any = None,
+    *,
+    measure: Callable = metrics.ordinal,
+    **more: Any,
+):
     """Returns a function that plays `make(point, table, task=…)` on one device, for `play_all`.
 
     Args:
       make: of a learner, as those of `LEARNERS`.
       grid: points; the task's own if not given.
-      more: `measure`, if not the metrics of ordinal regression; else what `make` is told.
+      measure: metrics.
+      more: what `make` is told besides.
     """
-    measure = more.pop("measure", metrics.ordinal)
     points = jonline.product_grid(**source.task.point) if grid is None else grid
     of_task = partial(make, task=source.task, **more)
     return on_device(options, of_task, measure, points, source.table)

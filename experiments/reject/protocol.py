@@ -12,7 +12,7 @@ import optax
 import xarray as xr
 
 import jonline
-from experiments.shared.options import SharedOptions, at_least, within
+from experiments.shared.options import SharedOptions, at_least
 from experiments.shared.records import bounds, joint_records, mean_curve, mean_interval, plain
 from experiments.shared.sweeps import on_device, play_all
 from jonline import checks, hypotheses, oracles, reject, streams
@@ -62,9 +62,6 @@ class TunedOptions(SharedOptions):
         if name in (DRAL, EXACT):
             del axes["slope"]
         return jonline.product_grid(**axes)
-
-
-is_cost = within("(0, 0.5)", lambda cost: 0 < cost < 0.5)
 
 
 class Source(NamedTuple):

@@ -28,6 +28,7 @@ import xarray as xr
 
 from experiments.reject import protocol
 from experiments.shared.figures import COLOURS, new_figure
+from experiments.shared.options import is_cost
 from experiments.shared.outputs import save, save_figure, write, write_csv
 from experiments.shared.records import select
 
@@ -59,7 +60,7 @@ class Options(protocol.TunedOptions):
 
     def __post_init__(self):
         super().__post_init__()
-        self.check(protocol.is_cost, "cost")
+        self.check(is_cost, "cost")
 
 
 def main(options: Options) -> None:

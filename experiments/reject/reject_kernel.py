@@ -27,7 +27,7 @@ import xarray as xr
 
 from experiments.reject import protocol
 from experiments.shared.figures import COLOURS, new_figure, plot_curve
-from experiments.shared.options import at_least
+from experiments.shared.options import at_least, is_cost
 from experiments.shared.outputs import write
 from experiments.shared.records import joint_records, select
 from jonline import checks, data, hypotheses, kernels
@@ -60,7 +60,7 @@ class Options(protocol.TunedOptions):
         super().__post_init__()
         self.check(at_least(1), "budget")
         self.check(checks.positive, "width")
-        self.check(protocol.is_cost, "cost")
+        self.check(is_cost, "cost")
 
 
 def main(options: Options) -> None:

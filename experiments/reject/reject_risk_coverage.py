@@ -22,7 +22,7 @@ import xarray as xr
 from experiments.reject import protocol
 from experiments.reject.protocol import DRAL, DSAL, DSOL, EXACT
 from experiments.shared.figures import COLOURS, new_figure
-from experiments.shared.options import positive_rate
+from experiments.shared.options import is_cost, positive_rate
 from experiments.shared.outputs import write
 from experiments.shared.records import joint_records, mean_interval, select
 from experiments.shared.sweeps import play_all
@@ -63,7 +63,7 @@ class Options(protocol.TunedOptions):
 
     def __post_init__(self):
         super().__post_init__()
-        self.check(protocol.is_cost, "cost", "cost_of_labels")
+        self.check(is_cost, "cost", "cost_of_labels")
         self.check(positive_rate, "rate")
 
 

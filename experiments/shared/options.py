@@ -100,3 +100,4 @@ def within(region: str, ok: Callable[[Any], Any]) -> Callable[[str, Any], Any]:
 
 
 positive_rate = within("(0, 1]", lambda rate: 0 < rate <= 1)
+is_cost = within("(0, 0.5)", lambda cost: 0 < cost < 0.5)

@@ -7,19 +7,19 @@ import xarray as xr
 
 from experiments.shared.figures import COLOURS
 from experiments.shared.records import select
-from experiments.structured import protocol
+from experiments.structured import methods, protocol
 
 STYLES = {  # line and marker of a rule that is shown
-    protocol.THEORY: ("-", "o"),
-    protocol.UNIT_THEORY: ("--", "s"),
-    protocol.BEST: (":", "^"),
+    methods.THEORY: ("-", "o"),
+    methods.UNIT_THEORY: ("--", "s"),
+    methods.BEST: (":", "^"),
 }
 
 
 def colours(learners: Sequence[str]) -> dict[str, str]:
     """Returns a colour for each method, the same in every figure of the paper."""
-    known = dict(zip(protocol.BANDITS, COLOURS, strict=False))
-    known |= {protocol.LABELS: "0.3", protocol.PSEUDO_INVERSE: COLOURS[1]}
+    known = dict(zip(methods.BANDITS, COLOURS, strict=False))
+    known |= {methods.LABELS: "0.3", methods.PSEUDO_INVERSE: COLOURS[1]}
     return {name: known[name] for name in learners}
 
 

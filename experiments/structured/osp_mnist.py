@@ -20,7 +20,7 @@ import xarray as xr
 
 from experiments.shared.figures import new_figure, plot_curve
 from experiments.shared.records import select
-from experiments.structured import figures, protocol
+from experiments.structured import figures, methods, protocol
 from jonline import data, structured
 from jonline.data import packaged
 
@@ -31,7 +31,7 @@ LEARNERS = (
     "Gappletron, hinge",
     "OSP, labels",
 )
-Learner = Literal[(*protocol.BANDITS, protocol.LABELS)]
+Learner = Literal[(*methods.BANDITS, methods.LABELS)]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -65,8 +65,8 @@ def main(options: Options) -> None:
         dataset=images.name, radius=radius
     )
     sha256 = {images.name: images.provenance.sha256}
-    every = {"shown": lambda row: True, "note": ""}
-    protocol.leave(options, joint, (), draw(options, joint), sha256, **every)
+    figure = draw(options, joint)
+    protocol.report(options, joint, (), figure, sha256, shown=lambda row: True, note="")
 
 
 def load(options: Options) -> data.Dataset:
@@ -81,7 +81,7 @@ def draw(options: Options, joint: xr.Dataset):
     """Returns the figure: box plots of the error rates, and error rates over the rounds."""
     figure, (left, right) = new_figure(ncols=2, figsize=(12, 4.8))
     rounds, colours = joint["round"].values, figures.colours(options.learners)
-    styles = {protocol.NO_RATE: "-"}
+    styles = {methods.NO_RATE: "-"}
     styles |= {rule: line for rule, (line, _) in figures.STYLES.items()}
     boxes, labels = [], []
     for name, colour in colours.items():
@@ -92,7 +92,7 @@ def draw(options: Options, joint: xr.Dataset):
             errors = one["zero_one"].values[0].cumsum(axis=-1, dtype=np.float64) / rounds
             explore = one["explore"].values[0]
             boxes.append((errors[:, -1], colour, style))
-            what = "" if rule == protocol.NO_RATE else f"\n{rule}: {explore:.3g}"
+            what = "" if rule == methods.NO_RATE else f"\n{rule}: {explore:.3g}"
             labels.append(name + what)
             label = name if style == "-" else None
             plot_curve(right, rounds, errors, colour=colour, label=label, linestyle=style)

@@ -22,7 +22,7 @@ import xarray as xr
 from experiments.shared.figures import new_figure
 from experiments.shared.options import at_least
 from experiments.shared.records import select
-from experiments.structured import figures, protocol
+from experiments.structured import figures, methods, protocol
 from jonline import checks, data, structured
 from jonline.core import Example, Stream
 
@@ -35,7 +35,7 @@ class Options(protocol.MethodOptions):
     """Independent runs of every point, >= 1."""
     data: Path | None = None
     """Changes nothing here: the data are drawn as they are played."""
-    learners: tuple[protocol.Bandit, ...] = protocol.BANDITS
+    learners: tuple[methods.Bandit, ...] = methods.BANDITS
     """Methods to play."""
     num_classes: tuple[int, ...] = (6, 12, 24, 48, 96)
     """Numbers K of classes, each >= 2."""
@@ -73,7 +73,7 @@ def main(options: Options) -> None:
     }
     joint = protocol.compare(options, settings, ("scale", "num_classes"))
     last = options.num_classes[-1]
-    protocol.leave(
+    protocol.report(
         options,
         joint,
         ("scale", "noise", "num_classes"),

@@ -66,7 +66,7 @@ def main(options: Options) -> None:
     radii = [settings[int(d),].radius for d in joint["num_labels"].values]
     joint.coords["radius"] = ("point", radii)
     content = {"documents": f"jonline.data.multilabel_table, seed {options.key}"}
-    protocol.leave(options, joint, ("num_labels", "radius"), draw(options, joint), content)
+    protocol.report(options, joint, ("num_labels", "radius"), draw(options, joint), content)
 
 
 def setting(options: Options, num_labels: int) -> protocol.Setting:

@@ -24,7 +24,7 @@ import xarray as xr
 from experiments.shared.figures import new_figure
 from experiments.shared.options import at_least, within
 from experiments.shared.records import select
-from experiments.structured import figures, protocol
+from experiments.structured import figures, methods, protocol
 from jonline import checks, data, streams, structured
 
 Learner = Literal["OSP, inverse-weighted", "OSP, pseudo-inverse", "OSP, labels"]
@@ -79,7 +79,7 @@ def main(options: Options) -> None:
         for (source, m), one in settings.items()
     }
     names = ("source", "num_items", "num_rows", "radius")
-    protocol.leave(options, joint, names, draw(options, joint), content)
+    protocol.report(options, joint, names, draw(options, joint), content)
 
 
 def load(options: Options) -> dict[tuple, protocol.Setting]:
@@ -135,9 +135,9 @@ def draw(options: Options, joint: xr.Dataset):
     figure, axes = new_figure(ncols=len(sources), figsize=(5.6 * len(sources), 5.0), squeeze=False)
     for panel, source in zip(axes[0], sources, strict=True):
         here = select(joint, source=source)
-        bandits = [name for name in options.learners if name != protocol.LABELS]
+        bandits = [name for name in options.learners if name != methods.LABELS]
         figures.plot_totals(panel, here, "num_items", bandits)
-        told = select(here, learner=protocol.LABELS)
+        told = select(here, learner=methods.LABELS)
         if told.sizes["point"]:
             loss = protocol.total(told)
             panel.plot(told["num_items"], loss.mean(axis=-1), color="0.3", marker="D", ls="-.")

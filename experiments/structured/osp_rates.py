@@ -29,7 +29,7 @@ import xarray as xr
 import jonline
 from experiments.shared.options import SharedOptions, at_least
 from experiments.shared.outputs import as_text, dump, write
-from experiments.structured import protocol, slopes
+from experiments.structured import methods, slopes
 from jonline import checks, comparators, structured
 from jonline.core import Example, Stream
 from jonline.sampling import bernoulli, uniform_index
@@ -95,7 +95,7 @@ def main(options: Options) -> None:
     parts = []
     for name in options.learners:
         make = partial(
-            protocol.make,
+            methods.make,
             name=name,
             space=space,
             num_features=options.num_classes + options.num_nuisances,
@@ -103,7 +103,7 @@ def main(options: Options) -> None:
             stream=stream,
             project=True,
         )
-        measure = protocol.measure(name, space)
+        measure = methods.measure(name, space)
         for T, explore in rates[name].items():
             result = jonline.sweep(
                 make,
@@ -141,7 +141,7 @@ def explores(options: Options, name: str, space: structured.OutputSpace) -> dict
     found = {}
     for T in options.horizons:
         asked = {"diameter": options.diameter, "radius": 1.0, "num_rounds": T}
-        rate = protocol.rates(name, space, **asked)[0]
+        rate = methods.rates(name, space, **asked)[0]
         if rate.formula < 1:
             found[T] = rate.explore
     if len(found) < 2:

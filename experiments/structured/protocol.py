@@ -1,13 +1,10 @@
-"""What the experiments of one paper share: its methods by name, rates of exploration, records.
-
-Source: arXiv:2502.18709, appendix H. Symbols: B `diameter`, Cx the longest x, T rounds.
-"""
+"""What the experiments of arXiv:2502.18709 share: how methods are compared, and their records."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -17,31 +14,20 @@ from experiments.shared.options import SharedOptions, positive_rate
 from experiments.shared.outputs import dump, write
 from experiments.shared.records import bounds, joint_records, mean_interval, plain
 from experiments.shared.sweeps import on_device, play_all
-from jonline import checks, optimizers, oracles, streams, structured
-from jonline.core import Environment, Learner, Oracle, Stream
-from jonline.structured import theory
+from experiments.structured.methods import (
+    BEST,
+    GRID,
+    NO_RATE,
+    THEORY,
+    Rate,
+    make,
+    measure,
+    rates,
+)
+from jonline import checks, streams, structured
+from jonline.core import Stream
 
 LARGE = 2048  # numbers of a model from which 16 lanes of it fill a core's cache
-OFFSET = 1e-8  # added to the sum of squares in every step size
-
-INVERSE_WEIGHTED = "OSP, inverse-weighted"
-PSEUDO_INVERSE = "OSP, pseudo-inverse"
-LABELS = "OSP, labels"
-
-THEORY = "theory"
-UNIT_THEORY = "theory, B = Cx = 1"
-GRID = "grid"
-BEST = "best of grid"
-NO_RATE = "none"
-
-Bandit = Literal[
-    "OSP, inverse-weighted",
-    "Gaptron, logistic",
-    "Gaptron, hinge",
-    "Gappletron, logistic",
-    "Gappletron, hinge",
-]
-BANDITS: tuple[str, ...] = Bandit.__args__
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -59,107 +45,6 @@ class MethodOptions(SharedOptions):
         super().__post_init__()
         self.check(checks.positive, "diameter")
         self.check(positive_rate, "explore")
-
-
-class Method(NamedTuple):
-    """A method by the parts it is made of.
-
-    Attributes:
-      learner: `(space, num_features, explore, optimizer) -> Learner`.
-      oracle: `(space) -> Oracle`, what it observes.
-      rate: of `structured.theory`; None without a rate.
-      surrogate: `(space) -> (score, y) -> scalar`, the loss it descends on.
-    """
-
-    learner: Callable[..., Learner]
-    oracle: Callable[..., Oracle]
-    rate: Callable[..., float] | None
-    surrogate: Callable[..., Callable]
-
-
-class Rate(NamedTuple):
-    """A rate of exploration.
-
-    Attributes:
-      rule: where it comes from.
-      explore: what is played, in [0, 1].
-      formula: what the formula gives, also above 1; NaN of a grid.
-    """
-
-    rule: str
-    explore: float
-    formula: float
-
-
-def _osp(estimator: Callable, oracle: Callable, rate: Callable | None) -> Method:
-    def learner(space, num_features, explore, optimizer):
-        return structured.osp(
-            space, estimator(space), optimizer, num_features=num_features, explore=explore
-        )
-
-    return Method(learner, oracle, rate, lambda space: space.surrogate)
-
-
-def _gap(algorithm: Callable, loss: Callable, rate: Callable) -> Method:
-    def learner(space, num_features, explore, optimizer):
-        return algorithm(
-            space.dim,
-            num_features,
-            diameter=1.0,  # of its own optimizer, which is not used
-            explore=explore,
-            loss=loss(space.dim),
-            optimizer=optimizer,
-        )
-
-    return Method(
-        learner, lambda space: oracles.mismatch(), rate, lambda space: loss(space.dim).loss
-    )
-
-
-METHODS: dict[str, Method] = {
-    INVERSE_WEIGHTED: _osp(
-        structured.inverse_weighted, lambda space: oracles.mismatch(), theory.inverse_weighted_rate
-    ),
-    PSEUDO_INVERSE: _osp(
-        structured.pseudo_inverse,
-        lambda space: oracles.loss(space.target),
-        theory.pseudo_inverse_rate,
-    ),
-    LABELS: _osp(structured.full_information, lambda space: oracles.label(), None),
-} | {
-    f"{algorithm.__name__.capitalize()}, {name}": _gap(algorithm, loss, rate)
-    for algorithm, rate in (
-        (structured.gaptron, theory.gaptron_rate),
-        (structured.gappletron, theory.gappletron_rate),
-    )
-    for name, loss in (("logistic", structured.logistic_gap), ("hinge", structured.hinge_gap))
-}
-
-
-def make(
-    point: Mapping[str, Any],
-    data: Any,
-    *,
-    name: str,
-    space: structured.OutputSpace,
-    num_features: int,
-    diameter: float,
-    stream: Callable[[Mapping[str, Any], Any], Stream],
-    project: bool = False,
-) -> tuple[Learner, Environment]:
-    """Returns a method of `METHODS` at the point's `explore`, and what it plays against.
-
-    All methods step by `adaptive_ogd`; `stream` is `(point, data) -> Stream`.
-    """
-    method = METHODS[name]
-    optimizer = optimizers.adaptive_ogd(diameter, project=project, offset=OFFSET)
-    learner = method.learner(space, num_features, point["explore"], optimizer)
-    return learner, Environment(stream(point, data), method.oracle(space))
-
-
-def measure(name: str, space: structured.OutputSpace) -> Callable:
-    """Returns the metrics of a method: `structured.losses`, with its own surrogate."""
-    return structured.losses(space._replace(surrogate=METHODS[name].surrogate(space)))
 
 
 class Setting(NamedTuple):
@@ -216,29 +101,6 @@ def compare(
                 windows_per_call=min(25, options.windows),
             )
     return records(play_all(sweeps), played, (*names, "learner"))
-
-
-def rates(
-    name: str,
-    space: structured.OutputSpace,
-    *,
-    diameter: float,
-    radius: float,
-    num_rounds: int,
-    grid: Iterable[float] = (),
-) -> list[Rate]:
-    """Returns the rates a method is played at: the theory's, that for B = Cx = 1, and a grid.
-
-    What is above 1 is played as 1, uniformly. A method that observes labels has the rate 0.
-    """
-    rate = METHODS[name].rate
-    if rate is None:
-        return [Rate(NO_RATE, 0.0, 0.0)]
-    found = []
-    for rule, B, Cx in ((THEORY, diameter, radius), (UNIT_THEORY, 1.0, 1.0)):
-        formula = rate(space, diameter=B, radius=Cx, num_rounds=num_rounds, cut=np.inf)
-        found.append(Rate(rule, min(1.0, formula), formula))
-    return found + [Rate(GRID, explore, np.nan) for explore in grid]
 
 
 def records(
@@ -301,7 +163,7 @@ def table(joint: xr.Dataset, names: Sequence[str]) -> list[dict[str, Any]]:
     return rows
 
 
-def leave(
+def report(
     options: SharedOptions,
     joint: xr.Dataset,
     names: Sequence[str],

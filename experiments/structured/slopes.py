@@ -11,7 +11,7 @@ import xarray as xr
 
 from experiments.shared.figures import COLOURS, new_figure
 from experiments.shared.records import Interval, bounds, mean_interval, select
-from experiments.structured import protocol
+from experiments.structured import methods
 from jonline.structured import theory
 
 NOT_POSITIVE = "not above 0 for every T and seed"
@@ -22,11 +22,11 @@ VARIABLES = {  # of the records, and what the table calls them
     "target_loss": "target loss",
 }
 MARKERS = dict(zip(VARIABLES, "osD^", strict=True))
-RATES = {protocol.INVERSE_WEIGHTED: 1 / 2, protocol.PSEUDO_INVERSE: 2 / 3}
-EXCESS_RATES = {protocol.INVERSE_WEIGHTED: 3 / 4, protocol.PSEUDO_INVERSE: 2 / 3}
+RATES = {methods.INVERSE_WEIGHTED: 1 / 2, methods.PSEUDO_INVERSE: 2 / 3}
+EXCESS_RATES = {methods.INVERSE_WEIGHTED: 3 / 4, methods.PSEUDO_INVERSE: 2 / 3}
 BOUNDS = {
-    protocol.INVERSE_WEIGHTED: theory.inverse_weighted_bound,
-    protocol.PSEUDO_INVERSE: theory.pseudo_inverse_bound,
+    methods.INVERSE_WEIGHTED: theory.inverse_weighted_bound,
+    methods.PSEUDO_INVERSE: theory.pseudo_inverse_bound,
 }
 
 

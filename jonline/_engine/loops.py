@@ -203,10 +203,11 @@ def _marked(values: Sequence[Any], flags: Sequence[bool]) -> list:
     """Marks arrays that differ between lanes, and whole numbers, which change in the loop."""
 
     def marked(value, differs):
-        if differs or isinstance(value, Lanes | Alike):
-            return Lanes(value) if differs else value
-        is_inexact = jnp.issubdtype(jnp.asarray(value).dtype, jnp.inexact)
-        return value if is_inexact else Alike(value)
+        if differs:
+            return Lanes(value)
+        is_marked = isinstance(value, Lanes | Alike)
+        is_plain = is_marked or jnp.issubdtype(jnp.asarray(value).dtype, jnp.inexact)
+        return value if is_plain else Alike(value)
 
     return [*map(marked, values, flags)]
 

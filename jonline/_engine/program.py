@@ -19,9 +19,8 @@ from jonline._engine.loops import Lanes
 from jonline._engine.rounds import Carry
 from jonline.core import Array, PRNGKey
 
-LANE_MULTIPLE = (
-    16  # rounds of a chunk, like lanes of a block, are a multiple: full vectors of float32
-)
+# Lanes of a block and rounds of a chunk are a multiple: full vectors of float32.
+LANE_MULTIPLE = 16
 CHUNK = 1024  # rounds drawn ahead at most
 _CHUNK_BYTES = 1 << 19  # what is drawn ahead stays in the cache
 

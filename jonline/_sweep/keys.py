@@ -1,6 +1,5 @@
 """Keys of runs: what `sweep`, `run` and `trace` take for one, and the key of each seed."""
 
-import warnings
 from typing import Any
 
 import jax
@@ -66,11 +65,9 @@ def seed_keys(key: Any, num_seeds: int) -> PRNGKey:
     """One key per run: folded from a root, or given one by one."""
     root = _root(key)
     if "threefry" not in str(jax.random.key_impl(root)):
-        warnings.warn(
+        checks.warn(
             f"keys of kind {jax.random.key_impl(root)} give bits that may depend on how many lanes "
-            "run together, so that a lane is not its run; threefry keys do not",
-            RuntimeWarning,
-            stacklevel=3,
+            "run together, so that a lane is not its run; threefry keys do not"
         )
     if root.ndim == 0:
         return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(root, jnp.arange(num_seeds))

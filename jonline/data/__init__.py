@@ -36,12 +36,12 @@ from jonline.data.synthetic.ordinal import Teacher, crammer_singer, linear_teach
 from jonline.data.synthetic.structured import Prototypes, Utilities, plackett_luce, van_der_hoeven
 
 __all__ = [
-    "ENTRIES",
+    "CleanRows",
     "Dataset",
+    "ENTRIES",
     "Encoding",
     "Entry",
     "File",
-    "CleanRows",
     "Prototypes",
     "Provenance",
     "Table",

@@ -9,7 +9,6 @@ Symbols: f the hypothesis, x the features (n,), k the kernel with <f, k(x, .)> =
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from jonline import checks
 from jonline.core import Array, ArrayTree
 
 MOST = 2**31 - 1
@@ -34,8 +33,3 @@ class Hypothesis(NamedTuple):
     sq_norm: Callable[[ArrayTree], Array]
     num_features: int
     diagonal: Callable[[Array], Array]
-
-
-def check_features(x: Array, num_features: int) -> None:
-    """Raises ValueError at trace time unless x has shape (n,)."""
-    checks.vector("x", x, num_features)

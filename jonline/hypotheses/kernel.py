@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from jonline import checks
 from jonline.core import Array
-from jonline.hypotheses.hypothesis import MOST, Hypothesis, check_features
+from jonline.hypotheses.hypothesis import MOST, Hypothesis
 from jonline.kernels import Kernel
 
 
@@ -58,7 +58,7 @@ def kernel(k: Kernel, budget: int, num_features: int, *, keep_norm: bool = True)
     checks.function("k", k, "(x, z) -> scalar")
 
     def between(x, z):
-        check_features(x, num_features)
+        checks.vector("x", x, num_features)
         result = k(x, z)
         if jnp.shape(result) != ():
             raise ValueError(f"k must return a scalar, got shape {jnp.shape(result)}")
@@ -74,13 +74,13 @@ def kernel(k: Kernel, budget: int, num_features: int, *, keep_norm: bool = True)
         )
 
     def value(f, x):
-        check_features(x, num_features)
+        checks.vector("x", x, num_features)
         rows = jax.vmap(between, (0, None))(f.points, x)
         held = jnp.arange(budget) < f.size  # a kernel need not be defined at an empty slot
         return jnp.sum(jnp.where(held, f.coefs * rows, 0.0))
 
     def move(f, x, decay, coef):
-        check_features(x, num_features)
+        checks.vector("x", x, num_features)
         slot, is_full = (f.size + f.dropped) % budget, f.size == budget
         old = jax.lax.dynamic_index_in_dim(f.points, slot, 0, False)
         coefs = f.coefs - decay * f.coefs

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 
 from jonline import checks
-from jonline.hypotheses.hypothesis import MOST, Hypothesis, check_features
+from jonline.hypotheses.hypothesis import MOST, Hypothesis
 
 
 def linear(num_features: int) -> Hypothesis:
@@ -24,18 +24,18 @@ def linear(num_features: int) -> Hypothesis:
         return jnp.zeros(num_features)
 
     def value(w, x):
-        check_features(x, num_features)
+        checks.vector("x", x, num_features)
         return jnp.sum(w * x)
 
     def move(w, x, decay, coef):
-        check_features(x, num_features)
+        checks.vector("x", x, num_features)
         return w - (decay * w - coef * x)
 
     def sq_norm(w):
         return jnp.sum(w * w)
 
     def diagonal(x):
-        check_features(x, num_features)
+        checks.vector("x", x, num_features)
         return jnp.sum(x * x)
 
     return Hypothesis(init, value, move, sq_norm, num_features, diagonal)

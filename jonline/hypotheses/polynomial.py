@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from jonline import checks, kernels
 from jonline.core import Array
-from jonline.hypotheses.hypothesis import MOST, Hypothesis, check_features
+from jonline.hypotheses.hypothesis import MOST, Hypothesis
 from jonline.hypotheses.linear import linear
 
 
@@ -72,7 +72,7 @@ def polynomial(
     flat = linear(kernels.num_monomials(num_features, degree))
 
     def phi(x):
-        check_features(x, num_features)
+        checks.vector("x", x, num_features)
         return kernels.monomials(x, degree, offset=offset)
 
     def diagonal(x):

@@ -26,9 +26,9 @@ from jonline.ordinal.thresholds import (
 
 __all__ = [
     "DfordPrediction",
+    "HingeRegret",
     "OrdinalPrediction",
     "OrdinalState",
-    "HingeRegret",
     "absolute_loss",
     "bound_norm",
     "dford",
@@ -41,8 +41,8 @@ __all__ = [
     "label_distribution",
     "label_prob",
     "label_signs",
-    "predict_label",
     "prank",
+    "predict_label",
     "pril",
     "regret",
     "regret_bound",

@@ -1,5 +1,4 @@
-"""Gaptron and Gappletron: multiclass classification that plays a uniform class as often as its
-surrogate loss allows.
+"""Gaptron and Gappletron: classes, of which a uniform one is played as often as the loss allows.
 
 Sources: van der Hoeven, "Exploiting the surrogate gap in online multiclass classification",
 arXiv:2007.12618 (Gaptron); van der Hoeven, Fusco and Cesa-Bianchi, "Beyond bandit feedback in
@@ -100,7 +99,9 @@ def gappletron(
     loss: SurrogateGap,
     optimizer: OnlineOptimizer | None = None,
 ) -> Learner:
-    """Multiclass classification by Gappletron: Gaptron with the gap from the loss it would have.
+    """Multiclass classification by Gappletron, Gaptron's successor, from one bit or from the label.
+
+    Its gap is the loss that the class it would play has.
 
         P = (1 - u) k* + u/K,   u = a + gamma (1 - a),   a = loss.gappletron(W x);
         W <- W - B G / sqrt(2 (1e-8 + sum ||G||^2)),   G as for `gaptron`.
@@ -109,9 +110,9 @@ def gappletron(
         Mismatch           E mistakes <= sum loss(U) + K B^2 L X^2 / (2 delta gamma) + gamma T
 
     Args:
+      num_classes, num_features, diameter, explore, loss: as for `gaptron`; see `gappletron_rate`.
       optimizer: None for `optimizers.adaptive_ogd(diameter, offset=1e-8)`, without a projection;
         `adaptive_ogd(diameter, project=True)` has the bounds above.
-      num_classes, num_features, diameter, explore, loss: as for `gaptron`; see `gappletron_rate`.
 
     Returns, Raises: as `gaptron`.
 

@@ -12,7 +12,6 @@ Symbols: as in `jonline.structured.spaces.space`, and
   b     ||gradient of S in W||^2 <= b S
 """
 
-import math
 import warnings
 from typing import Any
 
@@ -163,7 +162,7 @@ def gaptron_rate(
     the paper's may be another.
     """
     K, B, Cx, T, _ = _checked(space, diameter, radius, num_rounds, delay, of_classes=True)
-    return _cut("K X B / (2 sqrt(T ln 2))", K * Cx * B / (2 * np.sqrt(T * np.log(2))), cut)
+    return _cut("K Cx B / (2 sqrt(T ln 2))", K * Cx * B / (2 * np.sqrt(T * np.log(2))), cut)
 
 
 def gappletron_rate(
@@ -185,7 +184,7 @@ def gappletron_rate(
     B Cx sqrt(K L / (2 delta T)), which for the logistic loss in base 2 is B Cx K / sqrt(T ln 2).
     """
     K, B, _, T, _ = _checked(space, diameter, radius, num_rounds, delay, of_classes=True)
-    return _cut("B K / sqrt(T)", B * K / math.sqrt(T), cut)
+    return _cut("B K / sqrt(T)", B * K / np.sqrt(T), cut)
 
 
 def gaptron_step_size(loss: SurrogateGap, *, radius: float, explore: float | None = None) -> float:

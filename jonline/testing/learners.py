@@ -9,6 +9,7 @@ import numpy as np
 
 from jonline import delays
 from jonline._sweep.api import product_grid, run, sweep
+from jonline._sweep.result import SweepResult
 from jonline._sweep.trace import trace
 from jonline.core import Environment, Learner, Make, Metrics, step
 from jonline.testing.rules import has_own_dtypes, holds, rule
@@ -51,8 +52,7 @@ def check_learner(case: Case) -> None:
     _check_round(case)
     _check_unobserved(case)
     _check_key_reuse(case)
-    _check_bits(case)
-    _check_delays(case)
+    _check_delays(case, _check_bits(case))
 
 
 def _check_round(case: Case) -> None:
@@ -156,7 +156,8 @@ def _check_key_reuse(case: Case) -> None:
             jax.jit(one_round)(*jax.random.split(jax.random.key(2), 3))
 
 
-def _check_bits(case: Case) -> None:
+def _check_bits(case: Case) -> SweepResult:
+    """Returns a sweep of 7 seeds, whose point `_own` is the case's."""
     every = case.num_rounds // 4
     settings = _settings(case)
     grid = {name: value * _SCALES for name, value in case.point.items()}
@@ -172,8 +173,7 @@ def _check_bits(case: Case) -> None:
         pieces = sweep(
             case.make, case.metrics, turned, num_seeds=5, block=16, windows_per_call=1, **settings
         )
-        for result, point in ((wide, 1), (pieces, len(_SCALES) - 2)):
-            point = point if grid else 0
+        for result, point in ((wide, _own(case)), (pieces, len(_SCALES) - 2 if grid else 0)):
             for name, sums in alone.records.items():
                 np.testing.assert_array_equal(result.records[name][point, 4], sums[0, 0], name)
             chex.assert_trees_all_equal(_lane(result.states, point, 4), _lane(alone.states, 0, 0))
@@ -188,9 +188,10 @@ def _check_bits(case: Case) -> None:
         for name, values in jax.vmap(case.metrics)(*parts).items():
             total = np.sum(np.asarray(values), dtype=np.float64)
             np.testing.assert_allclose(alone.records[name][0, 0, 1], total, rtol=1e-5, err_msg=name)
+    return wide
 
 
-def _check_delays(case: Case) -> None:
+def _check_delays(case: Case, now: SweepResult) -> None:
     settings, T = _settings(case), case.num_rounds
 
     def late(delay):
@@ -199,27 +200,31 @@ def _check_delays(case: Case) -> None:
             learner, environment = case.make({name: point[name] for name in case.point}, data)
             return learner, environment._replace(delay=delay(point))
 
-        return sweep(
-            make, case.metrics, product_grid(delay=[0, T], **case.point), num_seeds=1, **settings
-        )
+        grid = product_grid(delay=[0, T], **{name: float(v) for name, v in case.point.items()})
+        return sweep(make, case.metrics, grid, num_seeds=7, **settings)
 
     cure = "take what update needs of the round that was asked from `prediction`, not the state"
     with rule("answers that come in their own round have the bits of no delay", REPORT):
-        here = {name: [value] for name, value in case.point.items()}
-        now = sweep(case.make, case.metrics, here, num_seeds=1, **settings)
         fixed = late(lambda point: delays.fixed(point["delay"], max_rounds=T))
         variable = late(lambda point: delays.table(np.zeros(T, int), max_rounds=2))
         for result in (fixed, variable):
             for name, sums in now.records.items():
-                np.testing.assert_array_equal(result.records[name][0], sums[0], name)
-            first = [jax.tree.map(lambda leaf: leaf[0], r.states) for r in (result, now)]
-            chex.assert_trees_all_equal(*first)
+                np.testing.assert_array_equal(result.records[name][0], sums[_own(case)], name)
+            chex.assert_trees_all_equal(
+                jax.tree.map(lambda leaf: leaf[0], result.states),
+                jax.tree.map(lambda leaf: leaf[_own(case)], now.states),
+            )
             holds(not result.undelivered[0].any(), "answers that did not come")
     with rule("a learner that is never answered keeps its first state", cure):
         learner, _ = case.make(case.point, case.data)
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(11), 0), 0)
         chex.assert_trees_all_equal(_lane(fixed.states, 1, 0), learner.init(key))
         holds((fixed.undelivered[1] == T).all(), f"undelivered {fixed.undelivered[1]}")
+
+
+def _own(case: Case) -> int:
+    """Returns which point of `_check_bits` is the case's; without hyperparameters there is one."""
+    return 1 if case.point else 0
 
 
 def _made(case: Case) -> tuple[Learner, Environment]:

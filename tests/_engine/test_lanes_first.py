@@ -56,13 +56,13 @@ def split_round(data):
     return stages.split(one_round, data, key, jnp.int32(0), point, carry)
 
 
-def test_round_is_wide_and_takes_its_rows_itself(table):
+def test_round_with_a_large_matrix_has_the_lanes_first_and_takes_its_rows_itself(table):
     staged = split_round(table)
     assert staged.lanes_first
     assert max(np.prod(var.aval.shape) for var in staged.draw.residuals) < N
 
 
-def test_small_round_is_not_wide(table):
+def test_small_round_has_the_lanes_last(table):
     def one_round(data, key, t, point, carry):
         return carry + data.x[0, :5] @ carry, 0.0
 
@@ -70,7 +70,7 @@ def test_small_round_is_not_wide(table):
     assert not staged.lanes_first
 
 
-def test_learner_of_a_wide_round_keeps_the_contract(table):
+def test_learner_with_the_lanes_first_keeps_the_contract(table):
     check_learner(Case(make, POINT, table, metrics))
 
 

@@ -141,18 +141,23 @@ def test_says_how_to_install_a_missing_package(capsys, monkeypatch):
     assert 'needs the package tyro: pip install -e ".[all]"' in capsys.readouterr().err
 
 
-def test_two_runs_of_one_command_give_equal_bytes(tmp_path, capsys):
-    first, second = tmp_path / "first", tmp_path / "second"
-    command = ["quickstart", *TINY, "--out"]
-    assert main([*command, str(first)]) == 0
+def twice_the_same(command, folder):
+    """Runs a command here and in another process; returns the folder of the first."""
+    first, second = folder / "first", folder / "second"
+    assert main([*command, "--out", str(first)]) == 0
     subprocess.run(
-        [sys.executable, "-m", "experiments", *command, str(second)],
+        [sys.executable, "-m", "experiments", *command, "--out", str(second)],
         check=True,
         cwd=commands.HERE.parent,
         capture_output=True,
     )
     for name in ("records.nc", "table.csv"):
         assert (first / name).read_bytes() == (second / name).read_bytes()
+    return first
+
+
+def test_two_runs_of_one_command_give_equal_bytes(tmp_path, capsys):
+    first = twice_the_same(["quickstart", *TINY], tmp_path)
     shown = capsys.readouterr()
     assert "compiling" in shown.err
     assert "less can win here" in shown.out
@@ -174,17 +179,7 @@ def test_two_runs_of_one_command_give_equal_bytes(tmp_path, capsys):
 
 
 def test_an_experiment_gives_equal_bytes_in_another_process(tmp_path):
-    first, second = tmp_path / "first", tmp_path / "second"
-    command = ["label_distribution", "--smoke", "--out"]
-    assert main([*command, str(first)]) == 0
-    subprocess.run(
-        [sys.executable, "-m", "experiments", *command, str(second)],
-        check=True,
-        cwd=commands.HERE.parent,
-        capture_output=True,
-    )
-    for name in ("records.nc", "table.csv"):
-        assert (first / name).read_bytes() == (second / name).read_bytes()
+    twice_the_same(["label_distribution", "--smoke"], tmp_path)
 
 
 def test_label_distribution_gives_the_bars_of_figure_1(tmp_path):

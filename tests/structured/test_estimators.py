@@ -1,6 +1,6 @@
 """Estimates from feedback: golden examples, what each reads, and labels that were not observed.
 
-That the estimates are unbiased, with which second moments, is in `tests.contract.check_space`.
+That the estimates are unbiased, with which second moments, is in `jonline.testing.check_space`.
 """
 
 import jax

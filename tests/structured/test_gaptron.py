@@ -100,7 +100,7 @@ def test_step_size_and_rate():
     assert step(hinge, radius=3.0, explore=0.1) == pytest.approx(0.1 * 0.5 / (25 * 9))
     rate = structured.gaptron_rate(FIVE, radius=2.0, diameter=6.0, num_rounds=10_000)
     assert rate == pytest.approx(30 / np.sqrt(10_000 * np.log(2)))
-    with pytest.warns(UserWarning, match=r"K X B / \(2 sqrt\(T ln 2\)\) = 3.603 is above 1"):
+    with pytest.warns(UserWarning, match=r"K Cx B / \(2 sqrt\(T ln 2\)\) = 3.603 is above 1"):
         assert structured.gaptron_rate(FIVE, radius=2.0, diameter=6.0, num_rounds=100) == 1
     with pytest.raises(ValueError, match="explore must be in \\(0, 1\\], got 0.0"):
         step(logistic, radius=1.0, explore=0.0)

@@ -251,10 +251,7 @@ def published(off=0.0, none=0.0):
                     {
                         "dataset": ("point", [name] * 3),
                         "learner": ("point", starts),
-                        "explore": (
-                            "point",
-                            np.asarray(exploration.EXPLORES),
-                        ),  # float64, as of sweeps
+                        "explore": ("point", np.asarray(exploration.EXPLORES)),
                         "round": rounds,
                     },
                 )

@@ -14,14 +14,14 @@ from experiments.claims import ledger, osp, osp_theory_judges
 from experiments.claims.ledger import FAILS, HOLDS, UNTESTED
 from experiments.claims.osp_judges import ALL_OTHERS, RULES, SET_UP
 from experiments.shared.records import select
-from experiments.structured import osp_mnist, osp_rates, protocol, slopes
-from experiments.structured.protocol import INVERSE_WEIGHTED, PSEUDO_INVERSE
+from experiments.structured import methods, osp_mnist, osp_rates, slopes
+from experiments.structured.methods import INVERSE_WEIGHTED, PSEUDO_INVERSE
 from jonline import data, structured
 from jonline.data.dataset import Dataset, Provenance
 
 SEEDS = 6
 CLAIMS = {claim.id: claim for claim in osp.CLAIMS}
-UNIT = protocol.UNIT_THEORY
+UNIT = methods.UNIT_THEORY
 
 
 def settled(id_, **records):
@@ -258,7 +258,7 @@ def test_osp_ranking(tmp_path, monkeypatch):
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
     with xr.open_dataset(tmp_path / "records.nc", engine="h5netcdf") as file:
         found = file.load()
-    assert found["rule"].values.tolist() == [protocol.THEORY, UNIT, protocol.BEST]
+    assert found["rule"].values.tolist() == [methods.THEORY, UNIT, methods.BEST]
     assert set(found["num_rows"].values) == {20} and set(found["num_items"].values) == {2}
     # of two items both or none are misplaced
     np.testing.assert_array_equal(found["target_loss"], found["zero_one"])

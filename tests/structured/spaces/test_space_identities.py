@@ -11,7 +11,7 @@ from jonline import structured
 from jonline.structured import theory
 from jonline.structured.decoding import decode, expected_output, explore
 from jonline.testing import check_space
-from jonline.testing.spaces import some_scores
+from jonline.testing.space_measures import some_scores
 
 
 def cube(d):

@@ -1,9 +1,23 @@
-"""The figure of `quickstart`: ratings over the rounds and over `explore`; digits; tumours."""
+"""The table of `quickstart` and its figure: ratings over rounds and `explore`; digits; tumours."""
 
 import numpy as np
 
+import jonline
 from experiments.shared.figures import COLOURS, new_figure, plot_curve
-from experiments.shared.records import mean_interval
+from experiments.shared.records import bounds, mean_interval
+
+
+def table(name: str, result: jonline.SweepResult) -> list[dict]:
+    """Returns a row for each point: means over all rounds, the loss's interval."""
+    end = {of: result.mean_curve(of)[..., -1] for of in ("loss", "zero_one", "violations")}
+    rows = []
+    for i, loss in enumerate(end["loss"]):
+        p = {axis: f"{values[i]:g}" for axis, values in result.grid.items()}
+        row = {"learner": name, "reg": p["reg"], "explore": p.get("explore", "")}
+        row |= bounds("mean_loss", mean_interval(loss))
+        right, crossed = (1 - end["zero_one"][i]).mean(), end["violations"][i].mean()
+        rows.append(row | {"played_right": right, "violations": crossed})
+    return rows
 
 
 def draw(options, ratings: dict, classes: dict, rejecting: dict, tables: tuple):
