@@ -23,7 +23,7 @@ COMPILER_OPTIONS = {
     "xla_cpu_experimental_ynn_fusion_type": "",
     "xla_cpu_copy_insertion_use_region_analysis": True,
 }
-MOST = 32  # that are kept; each has some 34 memory maps, of which a process may have 65 530
+MOST = 128  # that are kept; each has some 34 memory maps, of which a process may have 65 530
 
 _kept: OrderedDict[Any, Any] = OrderedDict()  # what it is -> (what that refers to, executable)
 _lock = threading.Lock()
