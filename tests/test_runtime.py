@@ -38,7 +38,8 @@ print(json.dumps([os.environ["NPROC"], os.environ["XLA_FLAGS"], kept, jonline.ve
 """,
         XLA_FLAGS="--xla_cpu_enable_fast_math=false",
     )
-    flags = "--xla_cpu_enable_fast_math=false --xla_gpu_deterministic_ops=true"
+    loops = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=1073741824"
+    flags = f"--xla_cpu_enable_fast_math=false {loops} --xla_gpu_deterministic_ops=true"
     assert found[:3] == ["1", flags, 3]
     assert found[3]["NPROC"] == "1" and found[3]["XLA_FLAGS"] == flags
     assert found[3]["device"] == "3 x cpu"

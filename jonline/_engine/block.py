@@ -50,11 +50,14 @@ class Inputs(NamedTuple):
       data: the data set, a pytree of arrays.
       keys: (seeds,) run keys.
       points: name -> (points,); seeds x points is a multiple of `LANE_MULTIPLE`.
+      wanted: (2,) int32, how many of the seeds and of the points are; None for all. The others may
+        not be played.
     """
 
     data: Any
     keys: PRNGKey
     points: dict[str, Any]
+    wanted: Any = None
 
 
 class Running(NamedTuple):
@@ -109,7 +112,12 @@ def build(plan: Plan, inputs: Inputs) -> Built:
 
 def stage_round(plan: Plan, inputs: Inputs) -> program.Staged:
     """Returns a round of a block in stages: what `build` compiles."""
-    return program.stage(_first_carry(plan), _measured(plan), *inputs)
+    return _staged(plan, inputs, _measured(plan))
+
+
+def _staged(plan: Plan, inputs: Inputs, one_round: Callable) -> program.Staged:
+    is_cpu = all(device.platform == "cpu" for device in inputs.keys.devices())
+    return program.stage(_first_carry(plan), one_round, *inputs[:3], may_be_wide=is_cpu)
 
 
 def _compiled_start(plan: Plan, staged: program.Staged, inputs: Inputs) -> programs.Program:
@@ -170,7 +178,7 @@ def stretch(
       The number of the first of the rounds, what the lanes carried before it, and what happened in
       all of them: leading axis rounds, last axis lanes.
     """
-    staged = program.stage(_first_carry(plan), _seen(plan), *inputs)
+    staged = _staged(plan, inputs, _seen(plan))
     carry, ahead = _compiled_start(plan, staged, inputs).call(inputs, np.int32(0))
     args = inputs, ahead, carry, np.int32(0), np.int32(0), np.int32(0)
     call = programs.compiled(lambda *args: _stretch(plan, staged.stages, length, *args), *args).call
@@ -206,7 +214,7 @@ def plain_round(plan: Plan, inputs: Inputs) -> Callable[[int, Carry], None] | No
 
 
 def _start(plan, staged, inputs, zero):
-    data, keys, points = inputs
+    data, keys, points, _ = inputs
     tiled = {name: jnp.tile(axis, len(keys)) for name, axis in points.items()}
 
     def of_lane(data, key, point):
@@ -219,48 +227,47 @@ def _start(plan, staged, inputs, zero):
 
 
 def _advance(plan, staged, inputs, ahead, carry, first, last):
-    prepared = program.prepare(
-        staged, ahead, inputs.data, inputs.keys, inputs.points, plan.num_points, first
-    )
+    prepared = _prepared(plan, staged, inputs, ahead, first)
     start = windows.nothing(program.zeros(prepared))
-
-    def one(t, value, drawn):
-        carry, sums = value
-        carry, new = program.evaluate_round(prepared, drawn, t, carry)
-        return carry, windows.add(sums, new)
+    num_lanes = plan.num_points * len(inputs.keys)
+    start = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, num_lanes), start)
 
     def window(w, value):
         carry, buffer = value
-        first_round, every = w * plan.record_every, plan.record_every
-        value = carry, start
-        carry, sums = program.loop(prepared, first_round, first_round + every, one, value, every)
-        row = windows.end(sums, program.to_carry(prepared, carry))
-        return carry, _put(buffer, row, w - first)
+        begin, every = w * plan.record_every, plan.record_every
+        carry, sums = program.play(
+            prepared, begin, begin + every, carry, start, lambda t, *args: windows.add(*args), every
+        )
+        return carry, _put(buffer, windows.end(sums, program.to_carry(prepared, carry)), w - first)
 
-    buffer = _room(windows.end(start, carry), plan.capacity)
-    value = (program.to_round(prepared, carry), buffer)
+    row = windows.end(start, carry)
+    room = jax.tree.map(lambda leaf: jnp.zeros((plan.capacity, *leaf.shape), leaf.dtype), row)
+    value = program.to_rounds(staged, carry), room
     carry, buffer = jax.lax.fori_loop(first, last, window, value)
     return program.to_carry(prepared, carry), buffer
 
 
 def _stretch(plan, staged, length, inputs, ahead, carry, after, first, last):
-    prepared = program.prepare(
-        staged, ahead, inputs.data, inputs.keys, inputs.points, plan.num_points, after
+    prepared = _prepared(plan, staged, inputs, ahead, after)
+    carry = program.to_rounds(staged, carry)
+    before, _ = program.play(
+        prepared, after, first, carry, (), lambda t, rest, row: rest, program.CHUNK
     )
+    lanes = plan.num_points * len(inputs.keys)
+    room = jax.tree.map(
+        lambda leaf: jnp.zeros((lanes, length, *leaf.shape), leaf.dtype), program.zeros(prepared)
+    )
+    carry, buffer = program.play(
+        prepared, first, last, before, room, lambda t, rows, row: _put(rows, row, t - first), length
+    )
+    seen = jax.tree.map(lambda rows: jnp.moveaxis(rows, 0, -1), buffer)
+    return program.to_carry(prepared, before), program.to_carry(prepared, carry), seen
 
-    def unseen(t, carry, drawn):
-        return program.evaluate_round(prepared, drawn, t, carry)[0]
 
-    def seen(t, value, drawn):
-        carry, buffer = value
-        carry, row = program.evaluate_round(prepared, drawn, t, carry)
-        return carry, _put(buffer, row, t - first)
-
-    carry = program.to_round(prepared, carry)
-    before = program.loop(prepared, after, first, unseen, carry, program.CHUNK)
-    value = (before, _room(program.zeros(prepared), length))
-    carry, buffer = program.loop(prepared, first, last, seen, value, length)
-    return program.to_carry(prepared, before), program.to_carry(prepared, carry), buffer
+def _prepared(plan, staged, inputs, ahead, first):
+    data, keys, points, wanted = inputs
+    wanted = (len(keys), plan.num_points) if wanted is None else wanted
+    return program.prepare(staged, ahead, data, keys, points, plan.num_points, first, wanted)
 
 
 def bytes_of_a_round(plan: Plan, inputs: Inputs) -> int:
@@ -323,10 +330,5 @@ def _first_carry(plan: Plan) -> Callable:
     return lambda data, key, point: rounds.first_carry(plan.make(point, data), key, plan.horizon)
 
 
-def _room(row: ArrayTree, size: int) -> ArrayTree:
-    return jax.tree.map(lambda leaf: jnp.zeros((size, *leaf.shape), leaf.dtype), row)
-
-
 def _put(buffer: ArrayTree, row: ArrayTree, i: Array) -> ArrayTree:
-    put = jax.lax.dynamic_update_index_in_dim
-    return jax.tree.map(lambda rows, leaf: put(rows, leaf, i, 0), buffer, row)
+    return jax.tree.map(lambda rows, leaf: program.put_row(rows, leaf, i), buffer, row)

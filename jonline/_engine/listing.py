@@ -29,7 +29,7 @@ def of_round(make: Make, metrics: Metrics, point: dict[str, Any], data: Any) -> 
     inputs = block.Inputs(data, jax.random.split(jax.random.key(0), 1), points)
     staged = block.stage_round(plan, inputs)
     trees = (("data", data), ("key", 0), ("t", 0), ("", point), ("", staged.carry))
-    names: dict = {staged.stages.minus_zero: "-0.0"}
+    names: dict = dict(zip(staged.stages.zeros, ("-0.0", "own"), strict=True))
     for group, (top, tree) in zip(staged.stages.inputs, trees, strict=True):
         paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(tree)]
         for var, path in zip(group, paths, strict=True):

@@ -17,12 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core as jex
 
-# The first keeps bits: reduces and dots by XLA's own code, whatever their size. The second keeps
-# time: no copy of a buffer that is read and written in one round.
-COMPILER_OPTIONS = {
-    "xla_cpu_experimental_ynn_fusion_type": "",
-    "xla_cpu_copy_insertion_use_region_analysis": True,
-}
+from jonline._engine import primitives
+from jonline._engine.exact import COMPILER_OPTIONS
+
 MOST = 128  # that are kept; each has some 34 memory maps, of which a process may have 65 530
 
 _kept: OrderedDict[Any, Any] = OrderedDict()  # what it is -> (what that refers to, executable)
@@ -137,12 +134,12 @@ def _words(jaxpr: Any) -> Iterator[str | bytes]:
         for var in eqn.invars:
             yield from _array(var.val) if isinstance(var, jex.Literal) else (variable(var),)
         yield from map(variable, eqn.outvars)
-        leaves, tree = jax.tree.flatten(eqn.params, is_leaf=_is_body)
+        leaves, tree = jax.tree.flatten(eqn.params, is_leaf=primitives.is_body)
         yield repr(tree)
         for value in leaves:
-            if _is_body(value):
+            if primitives.is_body(value):
                 yield from _words(value)
-            elif callable(value) and any(map(_is_body, leaves)):
+            elif callable(value) and any(map(primitives.is_body, leaves)):
                 yield "function"  # whose equations the body is
             elif isinstance(value, (np.ndarray, jax.Array)):
                 yield from _array(value)
@@ -188,7 +185,7 @@ def text_of(traced: Any) -> str:
 
 def names_of_effects(jaxpr: Any) -> tuple[str, ...]:
     """Returns the primitives of a program that do more than return a value."""
-    found = [eqn for eqn in _equations(jaxpr) if eqn.effects and not [*_bodies(eqn)]]
+    found = [eqn for eqn in _equations(jaxpr) if eqn.effects and not [*primitives.bodies(eqn)]]
     return tuple(sorted({eqn.primitive.name for eqn in found}))
 
 
@@ -198,14 +195,15 @@ def without_effects(jaxpr: Any) -> Any:
         return jaxpr.replace(jaxpr=without_effects(jaxpr.jaxpr))
     eqns = []
     for eqn in jaxpr.eqns:
-        if eqn.effects and [*_bodies(eqn)]:
+        if eqn.effects and [*primitives.bodies(eqn)]:
             params = jax.tree.map(
-                lambda value: without_effects(value) if _is_body(value) else value,
+                lambda value: without_effects(value) if primitives.is_body(value) else value,
                 eqn.params,
-                is_leaf=_is_body,
+                is_leaf=primitives.is_body,
             )
             eqn = eqn.replace(params=params)
-            eqn = eqn.replace(effects=set().union(*(body.effects for body in _bodies(eqn))))
+            left = (body.effects for body in primitives.bodies(eqn))
+            eqn = eqn.replace(effects=set().union(*left))
         if not eqn.effects or eqn.outvars:
             eqns.append(eqn)
     return jaxpr.replace(eqns=eqns, effects=set().union(*(eqn.effects for eqn in eqns)))
@@ -224,16 +222,8 @@ def check_effects(names: Sequence[str]) -> None:
 def _equations(jaxpr: Any) -> Iterator[Any]:
     for eqn in jaxpr.eqns:
         yield eqn
-        for body in _bodies(eqn):
+        for body in primitives.bodies(eqn):
             yield from _equations(body)
-
-
-def _bodies(eqn: Any) -> Iterator[Any]:
-    return filter(_is_body, jax.tree.leaves(eqn.params, is_leaf=_is_body))
-
-
-def _is_body(value: Any) -> bool:
-    return hasattr(value, "eqns")
 
 
 def _devices(leaves: Sequence[Any]) -> frozenset:

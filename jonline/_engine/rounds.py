@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jonline._engine import jaxprs, pending
+from jonline._engine import pending, primitives
 from jonline.core import (
     Array,
     Environment,
@@ -94,7 +94,7 @@ def play_round(
     learner, (stream, oracle, delay) = made
     keys = purpose_keys(run_key)
     source = stream.init(keys["source"])
-    example = jaxprs.drawn(stream.draw(source, t))
+    example = primitives.drawn(stream.draw(source, t))
     prediction = _predict(learner, carry.state, example.x, jax.random.fold_in(keys["predict"], t))
     feedback = oracle(example.y, prediction, jax.random.fold_in(keys["oracle"], t))
     measured = metrics(example, prediction, feedback, carry.state)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jonline import checks
-from jonline._engine.program import LANE_MULTIPLE
+from jonline._engine.exact import LANE_MULTIPLE
 
 _MOST_TRIED = 1024
 _MOST_LANES = 1 << 20  # of a block that is asked for

@@ -20,7 +20,7 @@ from jonline._engine.block import (
     bytes_of_a_lane,
     start_block,
 )
-from jonline._engine.program import LANE_MULTIPLE
+from jonline._engine.exact import LANE_MULTIPLE
 from jonline._engine.windows import Windows
 from jonline._sweep import processes
 from jonline._sweep.blocks import Block, cut, rounded_up, shape
@@ -249,8 +249,9 @@ def _inputs(job: Job, block: Block, device: Any) -> Inputs:
     seeds = block.seed + np.minimum(np.arange(block.sides[0]), block.seeds - 1)
     points = block.point + np.minimum(np.arange(block.sides[1]), block.points - 1)
     grid = {name: axis[points] for name, axis in job.grid.items()}
-    keys, grid = jax.device_put((job.keys[seeds], grid), device)
-    return Inputs(job.data_on(device), keys, grid)
+    wanted = np.array([block.seeds, block.points], np.int32)
+    keys, grid, wanted = jax.device_put((job.keys[seeds], grid, wanted), device)
+    return Inputs(job.data_on(device), keys, grid, wanted)
 
 
 def _empty(job: Job, out: tuple[Any, Windows]) -> PartialResult:

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jonline import checks
-from jonline._engine import block, jaxprs, program, programs, rounds
-from jonline._engine.program import LANE_MULTIPLE
+from jonline._engine import block, primitives, program, programs, rounds
+from jonline._engine.exact import LANE_MULTIPLE
 from jonline._sweep import arguments, driver
 from jonline._sweep.keys import one_key
 from jonline.core import Example, Make, PRNGKey, Stream
@@ -73,7 +73,7 @@ def trace(
     points = {name: np.repeat(axis, LANE_MULTIPLE) for name, axis in grid.items()}
     parts = []
     with arguments.explaining(make, grid, data):
-        inputs = jax.device_put(block.Inputs(data, run_key, points))
+        inputs = jax.device_put(block.Inputs(data, run_key, points, np.ones(2, np.int32)))
         row = block.bytes_of_a_round(plan, inputs)
         driver.check_stretch(last - first, row)
         effects = block.plain_round(plan, inputs)
@@ -130,22 +130,21 @@ def _examples(stream, num_rounds, run_key, zero):
 
     def one_round(data, key, t, point, carry):
         source = stream.init(rounds.purpose_keys(key)["source"])
-        return carry, jaxprs.drawn(stream.draw(source, t))
+        return carry, primitives.drawn(stream.draw(source, t))
 
     def first_carry(data, key, point):
         return rounds.Carry((), (), jnp.int32(0))
 
-    lanes = {"lane": jnp.zeros(LANE_MULTIPLE, jnp.int32)}
-    staged = program.stage(first_carry, one_round, (), run_key, lanes).stages
+    staged = program.stage(first_carry, one_round, (), run_key, {}).stages
     ahead = program.ahead(staged, (), run_key, zero)
-    prepared = program.prepare(staged, ahead, (), run_key, lanes, LANE_MULTIPLE, zero)
-    carry = program.to_round(prepared, rounds.Carry((), (), lanes["lane"]))
+    prepared = program.prepare(staged, ahead, (), run_key, {}, 1, zero, (1, 1))
+    carry = program.to_rounds(staged, rounds.Carry((), (), jnp.zeros(1, jnp.int32)))
 
-    def one(t, buffer, drawn):
-        _, example = program.evaluate_round(prepared, drawn, t, carry)
-        put = jax.lax.dynamic_update_index_in_dim
-        return jax.tree.map(lambda rows, leaf: put(rows, leaf[..., 0], t, 0), buffer, example)
+    def put(t, buffer, example):
+        return jax.tree.map(lambda rows, row: program.put_row(rows, row, t), buffer, example)
 
-    row = program.zeros(prepared)
-    room = jax.tree.map(lambda leaf: jnp.zeros((num_rounds, *leaf.shape[:-1]), leaf.dtype), row)
-    return program.loop(prepared, 0, num_rounds, one, room, num_rounds)
+    room = jax.tree.map(
+        lambda leaf: jnp.zeros((1, num_rounds, *leaf.shape), leaf.dtype), program.zeros(prepared)
+    )
+    _, buffer = program.play(prepared, 0, num_rounds, carry, room, put, num_rounds)
+    return jax.tree.map(lambda rows: rows[0], buffer)
