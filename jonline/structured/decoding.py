@@ -36,6 +36,7 @@ def decode(space: OutputSpace, point: Array) -> Mixture:
         atoms=jnp.concatenate([nearest[None], drawn.atoms]),
         weights=jnp.concatenate([(1 - p)[None], p * drawn.weights]),
         uniform=drawn.uniform,
+        units=None if drawn.units is None else p * drawn.units,
     )
 
 
@@ -49,7 +50,9 @@ def explore(mixture: Mixture, rate: float | Array) -> Mixture:
     checks.kind("mixture", mixture, Mixture)
     checks.elementwise(rate=rate, weights=mixture.weights)
     rest = 1 - rate
-    return Mixture(mixture.atoms, rest * mixture.weights, rate + rest * mixture.uniform)
+    units = None if mixture.units is None else rest * mixture.units
+    uniform = rate + rest * mixture.uniform
+    return Mixture(mixture.atoms, rest * mixture.weights, uniform, units)
 
 
 def sample(space: OutputSpace, mixture: Mixture, key: PRNGKey) -> Array:
@@ -58,13 +61,17 @@ def sample(space: OutputSpace, mixture: Mixture, key: PRNGKey) -> Array:
     checks.key("key", key)
     k_words, k_uniform = jax.random.split(key)
     words = jax.random.bits(k_words, (2,), jnp.uint32)
-    below = jnp.cumsum(mixture.weights)
+    num_atoms, units = len(mixture.weights), mixture.units
+    weights = mixture.weights if units is None else jnp.concatenate([mixture.weights, units])
+    below = jnp.cumsum(weights)
     total = below[-1]
     last = jnp.nextafter(total, jnp.zeros_like(total))  # so that no atom of weight 0 is drawn
     place = jnp.minimum(words[1].astype(total.dtype) * 2.0**-32 * total, last)
     index = jnp.sum(below <= place, dtype=jnp.int32)
-    here = jnp.arange(len(below), dtype=jnp.int32) == index
+    here = jnp.arange(num_atoms, dtype=jnp.int32) == index
     drawn = jnp.sum(jnp.where(here[:, None], mixture.atoms, 0.0), axis=0)
+    if units is not None:
+        drawn = drawn + (jnp.arange(len(units), dtype=jnp.int32) == index - num_atoms)
     uniform = jnp.asarray(mixture.uniform, total.dtype)
     output = jnp.where(bernoulli(words[0], uniform), space.draw_uniform(k_uniform), drawn)
     return jnp.where(total >= 0, output, total)
@@ -75,13 +82,19 @@ def prob(space: OutputSpace, mixture: Mixture, output: Array) -> Array:
     _check(space, mixture)
     checks.vector("output", output, space.dim)
     equal = jnp.sum(jnp.abs(mixture.atoms - output[None]), axis=-1) < 0.5
-    return jnp.sum(jnp.where(equal, mixture.weights, 0.0)) + mixture.uniform / space.size
+    drawn = jnp.sum(jnp.where(equal, mixture.weights, 0.0))
+    if mixture.units is not None:
+        rest = jnp.sum(jnp.abs(output)) - jnp.abs(output)
+        equal = rest + jnp.abs(output - 1) < 0.5
+        drawn = drawn + jnp.sum(jnp.where(equal, mixture.units, 0.0))
+    return drawn + mixture.uniform / space.size
 
 
 def expected_output(space: OutputSpace, mixture: Mixture) -> Array:
     """Returns the mean (d,) of the mixture."""
     _check(space, mixture)
     drawn = jnp.sum(mixture.weights[:, None] * mixture.atoms, axis=0)
+    drawn = drawn if mixture.units is None else drawn + mixture.units
     return drawn + mixture.uniform * jnp.asarray(space.uniform_mean, drawn.dtype)
 
 
@@ -89,6 +102,7 @@ def second_moment(space: OutputSpace, mixture: Mixture) -> Array:
     """Returns P = E[y y^T], (d, d), under the mixture."""
     _check(space, mixture)
     drawn = (mixture.atoms * mixture.weights[:, None]).T @ mixture.atoms
+    drawn = drawn if mixture.units is None else drawn + jnp.diag(mixture.units)
     return drawn + mixture.uniform * jnp.asarray(space.uniform_second_moment, drawn.dtype)
 
 

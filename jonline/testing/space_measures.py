@@ -20,6 +20,7 @@ from jonline.structured import (
     second_moment,
     semi_bandit,
 )
+from jonline.structured.spaces.space import all_atoms
 
 NUM_DRAWS = 4000
 
@@ -94,7 +95,7 @@ def _measured(static, outputs, scores, rates, points):
             rate=rate,
             mean=mean,
             nearest=space.nearest(mean),
-            drawn=space.decompose(mean)._replace(uniform=0 * rate),
+            drawn=all_atoms(space.decompose(mean)),
             mixture=mixture,
             decoded=on_all(lambda y: prob(space, decoded, y)),
             prob=on_all(lambda y: prob(space, mixture, y)),

@@ -114,7 +114,7 @@ def _check_loss_and_norm(space, outputs, seen, tol):
 
 
 def _check_mean_and_mixtures(space, outputs, seen, tol):
-    weights, atoms, rate = seen["drawn"].weights, seen["drawn"].atoms, seen["rate"][:, None]
+    (atoms, weights), rate = seen["drawn"], seen["rate"][:, None]
     is_atom = np.abs(atoms[:, :, None] - outputs).sum(axis=-1) == 0
     holds(np.all(is_atom.any(axis=-1) | (weights == 0)), "an atom with weight is no output")
     at_most(0, weights, "weights >= 0")

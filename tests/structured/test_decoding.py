@@ -105,6 +105,36 @@ def test_an_output_that_is_an_atom_twice_has_both_weights():
     np.testing.assert_allclose(probabilities(mixture), [7 / 12, 4 / 12, 1 / 12], rtol=1e-6)
 
 
+def test_weights_of_unit_vectors_are_those_of_atoms():
+    rng = np.random.default_rng(0)
+    shares = rng.dirichlet(np.ones(5)).astype(np.float32)
+    units = Mixture(jnp.eye(3)[2:], shares[:1], shares[4], units=jnp.asarray(shares[1:4]))
+    atoms = Mixture(jnp.eye(3)[np.array([2, 0, 1, 2])], jnp.asarray(shares[:4]), shares[4])
+    for mixture in (units, structured.explore(units, 0.3)):
+        other = atoms if mixture is units else structured.explore(atoms, 0.3)
+        np.testing.assert_allclose(probabilities(mixture), probabilities(other), rtol=1e-6)
+        np.testing.assert_array_equal(draws(SPACE, mixture), draws(SPACE, other))
+        for of in (structured.expected_output, structured.second_moment):
+            np.testing.assert_allclose(of(SPACE, mixture), of(SPACE, other), rtol=1e-6)
+        for output in jnp.eye(3):
+            duals = (SPACE.dual(one, output) for one in (mixture, other))
+            np.testing.assert_allclose(*duals, rtol=1e-6)
+    outside = jnp.array([1.0, 1.0, 0.0])  # no unit vector
+    assert structured.prob(SPACE, units, outside) == shares[4] / 3
+
+
+def test_no_classification_has_a_matrix_of_classes():
+    space = structured.multiclass(100)
+
+    def one(theta, key):
+        mixture = structured.explore(structured.decode(space, space.mean(theta)), 0.1)
+        output = structured.sample(space, mixture, key)
+        return structured.prob(space, mixture, output), space.dual(mixture, output)
+
+    jaxpr = jax.make_jaxpr(one)(jnp.zeros(100), jax.random.key(0))
+    assert "[100,100]" not in str(jaxpr)
+
+
 SPACES = {
     "multiclass": SPACE,
     "multilabel": structured.multilabel(3),

@@ -19,6 +19,7 @@ from jax import lax
 
 from jonline import checks
 from jonline.core import Array
+from jonline.structured.spaces import positive
 from jonline.structured.spaces.space import Mixture
 
 _FLAT = 16.0  # scores that range over less are scaled at once
@@ -118,14 +119,13 @@ def sinkhorn(
 def _newton_step(point: Array, r: Array) -> Array:
     """-H^+ r. H is the Laplacian of the weights P P^T: sums of positive numbers, exact if small.
 
-    Cholesky wants H > 0: a multiple of 11^T takes the constant vectors out of its kernel, and eps
+    The solver wants H > 0: a multiple of 11^T takes the constant vectors out of its kernel, and eps
     those of parts that no weight connects.
     """
     same = jnp.eye(len(r), dtype=r.dtype)
     weights = jnp.sum(point[:, None, :] * point[None, :, :], axis=-1) * (1 - same)
     diagonal = same * (jnp.sum(weights, axis=1) + jnp.finfo(r.dtype).eps)[None]
-    factor = jax.scipy.linalg.cho_factor(diagonal - weights + 1 / len(r), lower=True)
-    return -jax.scipy.linalg.cho_solve(factor, r)
+    return -positive.solve(diagonal - weights + 1 / len(r), r)
 
 
 def _filled_up(point: Array) -> Array:
@@ -153,8 +153,11 @@ def matching(weights: Array) -> Array:
             columns[:, None, None] == index[None, None]
         )
         return jnp.any(pairs, axis=0).astype(weights.dtype)
-    table = jnp.asarray(permutation_matrices(m), weights.dtype)
-    return table[jnp.argmax(jnp.sum(table * weights[None], axis=(1, 2)))]
+    table = permutation_matrices(m).reshape(-1, m * m)
+    values = weights.reshape(m * m) @ jnp.asarray(np.ascontiguousarray(table.T), weights.dtype)
+    number = np.arange(len(table), dtype=np.int32)
+    best = jnp.min(jnp.where(values >= jnp.max(values), number, len(table) - 1))  # the first
+    return jnp.asarray(table, weights.dtype)[best].reshape(m, m)
 
 
 def permutation_matrices(m: int) -> np.ndarray:

@@ -78,6 +78,8 @@ def multiclass(num_classes: int) -> OutputSpace:
         # every atom is a unit vector: P is diagonal, and so is its inverse
         hit = jnp.sum(mixture.atoms * output[None], -1)
         prob = jnp.sum(mixture.weights * hit) + mixture.uniform / d
+        if mixture.units is not None:
+            prob = prob + jnp.sum(mixture.units * output)
         return (1 / (d - 1) - output) / jnp.maximum(prob, jnp.finfo(prob.dtype).tiny)
 
     return OutputSpace(
@@ -93,7 +95,7 @@ def multiclass(num_classes: int) -> OutputSpace:
         target=lambda output, y: 1.0 - jnp.sum(output * y),
         nearest=nearest,
         gap=lambda output, point: jnp.sum(jnp.abs(output - point)),
-        decompose=lambda point: Mixture(jnp.eye(d), point),
+        decompose=lambda point: Mixture(jnp.zeros((0, d)), jnp.zeros(0), units=point),
         draw_uniform=draw_uniform,
         dual=dual,
         encode=lambda labels: _encode(labels, d),

@@ -18,13 +18,13 @@ Symbols:
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
 from jonline import checks
 from jonline.core import Array, PRNGKey
+from jonline.structured.spaces import positive
 
 
 class Mixture(NamedTuple):
@@ -33,12 +33,14 @@ class Mixture(NamedTuple):
     Attributes:
       atoms: (A, d) vertices; one may appear twice.
       weights: (A,), >= 0.
-      uniform: share of the uniform distribution in [0, 1]; it and the weights sum to 1.
+      uniform: share of the uniform distribution in [0, 1]; it and all weights sum to 1.
+      units: (d,) weights of the unit vectors, which need no atoms; None without any.
     """
 
     atoms: Array
     weights: Array
     uniform: Any = 0.0
+    units: Array | None = None
 
 
 class SELF(NamedTuple):
@@ -147,9 +149,22 @@ def fenchel_young(
     return loss
 
 
+def all_atoms(mixture: Mixture) -> tuple[Array, Array]:
+    """Returns atoms (A, d) and weights (A,), those of `units` among them."""
+    if mixture.units is None:
+        return mixture.atoms, mixture.weights
+    units = jnp.eye(len(mixture.units), dtype=mixture.atoms.dtype)
+    atoms = jnp.concatenate([mixture.atoms, units])
+    return atoms, jnp.concatenate([mixture.weights, mixture.units])
+
+
 def measurement(loss: SELF, output: Array) -> Array:
     """Returns a = V^T y' + e, (d,) or (A, d): the target loss is <a, y> + <y', b> + c."""
-    product = output @ jnp.asarray(loss.bilinear, float)
+    diagonal, shape = np.diagonal(loss.bilinear), np.shape(loss.bilinear)
+    if shape[0] == shape[1] and np.array_equal(loss.bilinear, np.diag(diagonal)):
+        product = output * jnp.asarray(diagonal, float)
+    else:
+        product = output @ jnp.asarray(loss.bilinear, float)
     return product + jnp.broadcast_to(jnp.asarray(loss.on_label, float), product.shape)
 
 
@@ -158,10 +173,10 @@ def cholesky_dual(
 ) -> Callable[[Mixture, Array], Array]:
     """Returns the `dual` of any space: A^+ a(output), with A = E[a a^T] over the mixture.
 
-    a is the `measurement` of an output. A is inverted by Cholesky on the span of all measurements,
-    an orthonormal basis of which is made here, so that no singular value has to be judged in a
-    round. The mixture must have a uniform share > 0. Where e = 0 and V is invertible this is
-    V^-1 P^+ y' with P = E[y' y'^T].
+    a is the `measurement` of an output. A is inverted on the span of all measurements, an
+    orthonormal basis of which is made here where they do not span R^d, so that no singular value
+    has to be judged in a round. The mixture must have a uniform share > 0. Where e = 0 and V is
+    invertible this is V^-1 P^+ y' with P = E[y' y'^T].
 
     Source: arXiv:2502.18709, section 3.4; lemma D.4 where the outputs do not span the space.
     Differs: the paper wants c(y) known. Where it is linear in y, as on the cube, it is measured
@@ -181,15 +196,18 @@ def cholesky_dual(
     at_uniform = V.T @ uniform_second_moment @ V + cross + cross.T + np.outer(e, e)
     values, vectors = np.linalg.eigh(at_uniform)
     basis = vectors[:, values > values[-1] * len(values) * 1e-12]
-    reduced_uniform = basis.T @ at_uniform @ basis
+    spans = basis.shape[1] == d
+    if not spans:  # the loss as it is in the basis
+        loss = SELF(V @ basis, loss.on_output, e @ basis, loss.constant)
+        at_uniform = basis.T @ at_uniform @ basis
 
     def dual(mixture, output):
-        to_basis = jnp.asarray(basis, float)
-        rows = measurement(loss, mixture.atoms) @ to_basis
-        moment = mixture.uniform * jnp.asarray(reduced_uniform, float)
-        moment = moment + (rows * mixture.weights[:, None]).T @ rows
-        factor = jax.scipy.linalg.cho_factor(moment, lower=True)
-        return to_basis @ jax.scipy.linalg.cho_solve(factor, measurement(loss, output) @ to_basis)
+        atoms, weights = all_atoms(mixture)
+        rows = measurement(loss, atoms)
+        moment = mixture.uniform * jnp.asarray(at_uniform, float)
+        moment = moment + (rows * weights[:, None]).T @ rows
+        solved = positive.solve(moment, measurement(loss, output))
+        return solved if spans else jnp.asarray(basis, float) @ solved
 
     return dual
 
