@@ -5,7 +5,8 @@ Source: Flaspohler et al. 2021, "Online Learning with Optimism and Delay"; arXiv
 
 Symbols: G_s gradient of round s; D the delay, B the diameter, R = B/2 the radius of the ball;
   old      Theta = sum of G_i, i < s - D: what W_s, the model of round s, was made of
-  recent   GO = G_{s-D} + … + G_s, the last D + 1 gradients
+  GO       G_{s-D} + … + G_s, the last D + 1 gradients
+  recent   the last D of them, when G_s has not come
   reg      lambda
 Every model is -c V for a sum of gradients V, with c = min(1/lambda, R/||V||): the minimiser over
 the ball of lambda ||W||^2 / 2 + <V, W>.
@@ -18,22 +19,35 @@ import jax.numpy as jnp
 
 from jonline import checks
 from jonline.core import Array
-from jonline.optimizers.online import OnlineOptimizer
+from jonline.optimizers.online import OnlineOptimizer, plus_outer
+
+
+EXACTLY = 256  # answers after which the inner products are computed anew
+
+
+class Products(NamedTuple):
+    """Inner products ||Theta||^2, ||GO||^2 and <Theta, GO> of two sums of gradients."""
+
+    old: Array
+    recent: Array
+    cross: Array
 
 
 class OdaftrlState(NamedTuple):
     """State of `odaftrl`.
 
     Attributes:
-      old: (d, n), sum of the gradients before the last D + 1.
-      recent: (d, n), sum of the last D + 1.
-      residuals, xs: (D+1, d) and (D+1, n): these D + 1, in parts.
+      old: (d, n), sum of the gradients before the last D.
+      recent: (d, n), sum of the last D; (0, n) for D = 0.
+      products: of `old` and `recent`.
+      residuals, xs: (D, d) and (D, n): these D, in parts.
       reg: lambda of the round that begins.
       count: answers so far, int32.
     """
 
     old: Array
     recent: Array
+    products: Products
     residuals: Array
     xs: Array
     reg: Array
@@ -60,7 +74,7 @@ def odaftrl(
       scale: alpha > 0; None for B^2 / 2, the choice of the paper.
 
     Returns:
-      An OnlineOptimizer with state `OdaftrlState`: 2 d n + (D + 1) (d + n) numbers. The model has
+      An OnlineOptimizer with state `OdaftrlState`: 2 d n + D (d + n) numbers, d n for D = 0. The model has
       to begin at 0; what `init` is given says its shape alone.
 
     Raises:
@@ -77,47 +91,109 @@ def odaftrl(
         scale = checks.positive("scale", scale)
     radius = diameter / 2
     alpha = diameter * diameter / 2 if scale is None else scale
-    size = delay + 1
 
     def init(params):
         d, n = params.shape
-        zeros = jnp.zeros((d, n), params.dtype)
         none = jnp.zeros((), params.dtype)
         return OdaftrlState(
-            old=zeros,
-            recent=zeros,
-            residuals=jnp.zeros((size, d), params.dtype),
-            xs=jnp.zeros((size, n), params.dtype),
+            old=jnp.zeros((d, n), params.dtype),
+            recent=jnp.zeros((d if delay else 0, n), params.dtype),
+            products=Products(none, none, none),
+            residuals=jnp.zeros((delay, d), params.dtype),
+            xs=jnp.zeros((delay, n), params.dtype),
             reg=none,
             count=jnp.zeros((), jnp.int32),
         )
 
+    def factor(state):
+        old, recent, cross = state.products
+        return _factor(state.reg, jnp.maximum(old + 2 * cross + recent, 0.0), radius)
+
     def params(state):
-        total = state.old + state.recent
-        return -_factor(state.reg, jnp.sum(total * total), radius) * total
+        return -factor(state) * (state.old + state.recent if delay else state.old)
+
+    def scores(state, x):
+        total = state.old @ x
+        return -factor(state) * (total + state.recent @ x if delay else total)
 
     def update(state, residual, x, stamp):
-        slot = state.count % size
+        arriving = residual, x
+        if not delay:
+            with_g = _with_arriving(state, 0.0, arriving)
+            reg = state.reg + _delta(stamp, *with_g, radius) / alpha
+            old = plus_outer(state.old, residual, x)
+            products = _leaving(with_g, with_g.g_old, with_g.sq_g, with_g.sq_g)
+            return _anew(state._replace(old=old, products=products, reg=reg))
+        slot = state.count % delay
         take, put = jax.lax.dynamic_index_in_dim, jax.lax.dynamic_update_index_in_dim
-        leaving = take(state.residuals, slot, 0, False)[:, None] * take(state.xs, slot, 0, True)
-        arriving = residual[:, None] * x[None]
-        old = state.old + leaving
-        recent = (state.recent - leaving) + arriving
-        delta = _delta(stamp, old, recent, residual, x, radius)
-        return OdaftrlState(
-            old=old,
-            recent=recent,
-            residuals=put(state.residuals, residual, slot, 0),
-            xs=put(state.xs, x.astype(state.xs.dtype), slot, 0),
-            reg=state.reg + delta / alpha,
-            count=state.count + 1,
+        leaving = take(state.residuals, slot, 0, False), take(state.xs, slot, 0, False)
+        g_recent = jnp.sum(residual * (state.recent @ x))
+        with_g = _with_arriving(state, g_recent, arriving)
+        r, z = leaving
+        sq_l = jnp.sum(r * r) * jnp.sum(z * z)
+        l_recent = jnp.sum(r * (state.recent @ z)) + jnp.sum(r * residual) * jnp.sum(z * x)
+        products = _leaving(with_g, jnp.sum(r * (state.old @ z)), l_recent, sq_l)
+        return _anew(
+            OdaftrlState(
+                old=plus_outer(state.old, r, z),
+                recent=plus_outer(plus_outer(state.recent, -r, z), residual, x),
+                products=products,
+                residuals=put(state.residuals, residual, slot, 0),
+                xs=put(state.xs, x.astype(state.xs.dtype), slot, 0),
+                reg=state.reg + _delta(stamp, *with_g, radius) / alpha,
+                count=state.count,
+            )
         )
 
     def skip(state):
-        nothing = jnp.zeros_like(state.residuals[0]), jnp.zeros_like(state.xs[0])
-        return update(state, *nothing, state.reg)
+        d, n = state.old.shape
+        return update(state, jnp.zeros(d, state.old.dtype), jnp.zeros(n, state.xs.dtype), state.reg)
 
-    return OnlineOptimizer(init, params, lambda state: state.reg, update, skip)
+    return OnlineOptimizer(init, params, lambda state: state.reg, update, skip, scores)
+
+
+class _WithArriving(NamedTuple):
+    """Products of Theta and GO, <G_s, Theta>, <G_s, GO> and ||G_s||^2."""
+
+    products: Products
+    g_old: Array
+    g_recent: Array
+    sq_g: Array
+
+
+def _with_arriving(state, g_recent, arriving):
+    """The products when G_s = `arriving`, (r, x), has come to the recent; `g_recent` before it."""
+    residual, x = arriving
+    old, recent, cross = state.products
+    g_old = jnp.sum(residual * (state.old @ x))
+    sq_g = jnp.sum(residual * residual) * jnp.sum(x * x)
+    products = Products(old, jnp.maximum(recent + 2 * g_recent + sq_g, 0.0), cross + g_old)
+    return _WithArriving(products, g_old, g_recent + sq_g, sq_g)
+
+
+def _leaving(with_g, l_old, l_recent, sq_l):
+    """The products when the gradient L goes from GO to Theta: <L, Theta>, <L, GO>, ||L||^2."""
+    old, recent, cross = with_g.products
+    return Products(
+        jnp.maximum(old + 2 * l_old + sq_l, 0.0),
+        jnp.maximum(recent - 2 * l_recent + sq_l, 0.0),
+        cross - l_old + l_recent - sq_l,
+    )
+
+
+def _anew(state):
+    """The state after one more answer, its products computed from the sums every EXACTLY times."""
+    count = state.count + 1
+
+    def of_sums():
+        sq_old = jnp.sum(state.old * state.old)
+        if not state.recent.size:
+            return Products(sq_old, jnp.zeros_like(sq_old), jnp.zeros_like(sq_old))
+        cross = jnp.sum(state.old * state.recent)
+        return Products(sq_old, jnp.sum(state.recent * state.recent), cross)
+
+    products = jax.lax.cond(count % EXACTLY == 0, of_sums, lambda: state.products)
+    return state._replace(products=products, count=count)
 
 
 def _factor(reg, sq_norm, radius):
@@ -129,13 +205,10 @@ def _factor(reg, sq_norm, radius):
     return jnp.where(sq_norm > 0, c, 0.0)
 
 
-def _delta(reg, old, recent, residual, x, radius):
-    """Returns delta_s >= 0, from lambda_s, Theta_s, GO_s and G_s = residual x^T."""
-    tiny = jnp.finfo(old.dtype).tiny
-    oo, rr, cross = jnp.sum(old * old), jnp.sum(recent * recent), jnp.sum(old * recent)
-    g_old = jnp.sum(residual * (old @ x))
-    g_recent = jnp.sum(residual * (recent @ x))
-    sq_g = jnp.sum(residual * residual) * jnp.sum(x * x)
+def _delta(reg, products, g_old, g_recent, sq_g, radius):
+    """Returns delta_s >= 0, from lambda_s and the products of Theta_s, GO_s and G_s."""
+    oo, rr, cross = products
+    tiny = jnp.finfo(oo.dtype).tiny
     ratio = jnp.minimum(1.0, jnp.sqrt(sq_g) / jnp.maximum(jnp.sqrt(rr), tiny))
     keep = jnp.where(rr > 0, 1 - ratio, 0.0)  # W^ is the minimiser for Theta + keep GO
 

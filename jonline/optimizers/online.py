@@ -18,6 +18,8 @@ from jonline import checks
 from jonline.core import Array
 from jonline.oracles import where_observed
 
+_LARGE = 1 << 15  # numbers of a model that no first cache holds
+
 OptState = Any
 Stamp = Any
 
@@ -33,6 +35,7 @@ class OnlineOptimizer(NamedTuple):
         (n,) are of the round that was asked, and so is the stamp.
       skip: `(state) -> state` for an answer without a value, in an optimizer that counts answers to
         know the round (and so needs each of them); None leaves the state as it is.
+      scores: `(state, x) -> W x`, (d,), where it takes less than to make W first; None for W.
     """
 
     init: Callable[[Array], OptState]
@@ -40,6 +43,7 @@ class OnlineOptimizer(NamedTuple):
     stamp: Callable[[OptState], Stamp]
     update: Callable[[OptState, Array, Array, Stamp], OptState]
     skip: Callable[[OptState], OptState] | None = None
+    scores: Callable[[OptState, Array], Array] | None = None
 
 
 def receive(
@@ -119,8 +123,23 @@ def descend(
     """Returns Pi(W - eta r x^T), eta = B / sqrt(2 (offset + sq_sum)), eta = 0 for sq_sum = 0."""
     root = jnp.sqrt(2 * (offset + sq_sum))
     eta = jnp.where(sq_sum > 0, diameter / jnp.maximum(root, jnp.finfo(root.dtype).tiny), 0.0)
-    params = params - (eta * residual)[:, None] * x[None]
+    params = plus_outer(params, -eta * residual, x)
     return project_ball(params, diameter / 2) if project else params
+
+
+def plus_outer(params: Array, residual: Array, x: Array) -> Array:
+    """Returns W + r x^T; where r = 0 a large W is left alone, which saves a pass over it.
+
+    Estimates from one bit are 0 in most rounds while the learner is often wrong. For a W that the
+    first cache holds a branch costs as much as it saves.
+    """
+
+    def stepped():
+        return params + residual[:, None] * x[None]
+
+    if params.size < _LARGE:
+        return stepped()
+    return jax.lax.cond(jnp.any(residual != 0), stepped, lambda: params)
 
 
 def project_ball(params: Array, radius: float | Array) -> Array:

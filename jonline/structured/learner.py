@@ -100,7 +100,8 @@ def osp(
     def predict(state, x, key):
         if jnp.shape(x) != (num_features,):
             raise ValueError(f"x must have shape ({num_features},), got {jnp.shape(x)}")
-        score = optimizer.params(state) @ x
+        scores = optimizer.scores or (lambda state, x: optimizer.params(state) @ x)
+        score = scores(state, x)
         mean = space.mean(score)
         mixture = decoding.explore(decoding.decode(space, mean), explore)
         output = decoding.sample(space, mixture, key)

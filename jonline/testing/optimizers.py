@@ -78,6 +78,10 @@ def _check(optimizer: OnlineOptimizer, start: Any, residuals: Any, xs: Any) -> N
         chex.assert_trees_all_close(models[1], optimizer.params(new), rtol=1e-4, atol=1e-6)
         lanes = jax.jit(jax.vmap(run))(jnp.stack([residuals] * 2), jnp.stack([xs] * 2))[1]
         chex.assert_trees_all_close(lanes, jnp.stack([models] * 2), rtol=1e-4, atol=1e-6)
+    if optimizer.scores is not None:
+        with rule("`scores` are those of the model", "return what params(state) @ x is"):
+            scores, expected = optimizer.scores(last, xs[0]), optimizer.params(last) @ xs[0]
+            chex.assert_trees_all_close(scores, expected, rtol=1e-4, atol=1e-5)
     if optimizer.skip is not None:
         with rule("`skip` keeps structure, shapes and dtypes of the state", "as `update`"):
             chex.assert_trees_all_equal_shapes_and_dtypes(last, optimizer.skip(last))

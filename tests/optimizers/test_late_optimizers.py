@@ -54,13 +54,13 @@ def least(cum, reg, radius):
 def adahedge(G, delay, diameter):
     """Models W_1…W_T and lambda_1…lambda_T by the text of the papers, in float64."""
     radius, alpha = diameter / 2, diameter**2 / 2
-    W, regs = [np.zeros(G.shape[1:])], [0.0]
-    deltas = []
+    W, regs, total = [np.zeros(G.shape[1:])], [0.0], 0.0
+    sums = np.concatenate([np.zeros((1, *G.shape[1:])), np.cumsum(G, axis=0)])
     for t in range(1, len(G)):  # the end of round t; 1-based
         s = t - delay
         if s >= 1:
-            cum, g, reg, W_s = G[:s].sum(0), G[s - 1], regs[s - 1], W[s - 1]
-            recent = G[max(0, s - 1 - delay) : s].sum(0)
+            cum, g, reg, W_s = sums[s], G[s - 1], regs[s - 1], W[s - 1]
+            recent = sums[s] - sums[max(0, s - 1 - delay)]
             F = lambda V: reg * (V * V).sum() / 2 + (cum * V).sum()  # noqa: E731, B023
             size = np.linalg.norm(recent)
             ratio = 1.0 if size == 0 else min(1.0, np.linalg.norm(g) / size)
@@ -70,9 +70,9 @@ def adahedge(G, delay, diameter):
                 (g * (W_s - bar)).sum(),
                 F(hat) - F(bar) + (g * (W_s - hat)).sum(),
             )
-            deltas.append(max(0.0, min(terms)))
-        regs.append(sum(deltas) / alpha)
-        W.append(least(G[: max(s, 0)].sum(0), regs[-1], radius))
+            total += max(0.0, min(terms))
+        regs.append(total / alpha)
+        W.append(least(sums[max(s, 0)], regs[-1], radius))
     return np.array(W), np.array(regs)
 
 
@@ -89,6 +89,41 @@ def test_odaftrl_is_the_papers_recursion(delay, diameter):
     assert (np.diff(states.reg) >= 0).all()
     assert (np.linalg.norm(played, axis=(1, 2)) <= diameter / 2 * (1 + 1e-6)).all()
     assert regs[-1] > 0
+
+
+@pytest.mark.parametrize(
+    ("num_rounds", "delay"),
+    [
+        (5000, 0),
+        (5000, 7),
+        pytest.param(100_000, 0, marks=pytest.mark.slow),
+        pytest.param(100_000, 100, marks=pytest.mark.slow),
+    ],
+)
+def test_products_by_recursion_stay_those_of_the_sums(num_rounds, delay):
+    """Gradients of sizes that change by 100 and back; lambda and the models after many answers."""
+    residuals, xs = gradients(1, num_rounds)
+    residuals *= 10.0 ** np.round(2 * np.sin(np.arange(num_rounds) / 700))[:, None]
+    residuals = residuals.astype(np.float32)
+    W, regs = adahedge(residuals[:, :, None].astype(float) * xs[:, None, :], delay, B)
+    played, states = play(optimizers.odaftrl(B, delay=delay), residuals, xs, delay)
+    np.testing.assert_allclose(states.reg, regs, rtol=1e-3)
+    assert np.abs(played - W).max() <= 1e-3 * B
+    total = states.old + (states.recent if delay else 0)
+    sq_sum = states.products.old + 2 * states.products.cross + states.products.recent
+    found, expected = np.sqrt(sq_sum), np.linalg.norm(total.astype(float), axis=(1, 2))
+    assert np.abs(found - expected).max() <= 1e-4 * expected.max()
+
+
+def test_scores_are_those_of_the_model():
+    residuals, xs = gradients(2, 50)
+    for delay in DELAYS:
+        optimizer = optimizers.odaftrl(B, delay=delay)
+        state = optimizer.init(jnp.zeros((D, N)))
+        for residual, x in zip(residuals, xs, strict=True):
+            state = optimizer.update(state, residual, x, optimizer.stamp(state))
+            expected = optimizer.params(state) @ x
+            np.testing.assert_allclose(optimizer.scores(state, x), expected, rtol=1e-4, atol=1e-6)
 
 
 def test_odaftrl_golden_example():
