@@ -22,7 +22,7 @@ Kernel: TypeAlias = Callable[[Array, Array], Array]
 def linear(x: Array, z: Array) -> Array:
     """Returns <x, z>."""
     checks.elementwise(x=x, z=z)
-    return jnp.sum(x * z)
+    return jnp.dot(x, z)
 
 
 def polynomial(degree: int, *, offset: float | Array = 1.0) -> Kernel:
@@ -37,7 +37,7 @@ def polynomial(degree: int, *, offset: float | Array = 1.0) -> Kernel:
     """
     degree = checks.at_least("degree", degree, 1)
     offset = checks.non_negative("offset", offset)
-    return lambda x, z: (offset + jnp.sum(x * z)) ** degree
+    return lambda x, z: (offset + jnp.dot(x, z)) ** degree
 
 
 def gaussian(width: float | Array) -> Kernel:

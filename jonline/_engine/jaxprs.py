@@ -1,6 +1,7 @@
 """Equations of a traced function: flattened, without repeats, and evaluated one by one."""
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -68,10 +69,15 @@ def _without_repeats(closed: jex.ClosedJaxpr) -> jex.ClosedJaxpr:
             return value.dtype, value.shape, value.tobytes()
         return var
 
+    def of_param(value):
+        bodies = jax.tree.leaves(value, is_leaf=primitives.is_body)
+        return digest(bodies) if bodies and all(map(primitives.is_body, bodies)) else value
+
     eqns = []
     for eqn in closed.jaxpr.eqns:
         eqn = eqn.replace(invars=[renamed(var) for var in eqn.invars])
-        key = (eqn.primitive, *map(of_operand, eqn.invars), *sorted(eqn.params.items()))
+        params = ((name, of_param(value)) for name, value in sorted(eqn.params.items()))
+        key = (eqn.primitive, *map(of_operand, eqn.invars), *params)
         try:
             earlier = seen.setdefault(key, eqn) if not eqn.effects else eqn
         except TypeError:  # a parameter that cannot be compared
@@ -97,3 +103,62 @@ def _inlined(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list:
             out = _inlined(getattr(body, "jaxpr", body), getattr(body, "consts", ()), values)
         env.update(zip(eqn.outvars, out, strict=True))
     return [read(env, var) for var in jaxpr.outvars]
+
+
+def digest(jaxprs: Sequence[Any]) -> str:
+    """Returns the SHA-256 of closed jaxprs: of each equation in full, and of the constants.
+
+    Functions of the host count by identity, which holds as long as the jaxprs are referred to.
+    """
+    found = hashlib.sha256()
+    for closed in jaxprs:
+        update(found, _words(closed))
+    return found.hexdigest()
+
+
+def update(digest: Any, words: Iterator[str | bytes]) -> None:
+    """Takes words into a digest."""
+    for word in words:
+        digest.update(word if isinstance(word, bytes) else word.encode() + b"\n")
+
+
+def _words(jaxpr: Any) -> Iterator[str | bytes]:
+    """Yields all that a jaxpr, closed or not, says; its variables are numbered as they come."""
+    for value in getattr(jaxpr, "consts", ()):
+        yield from words_of_array(value)
+    jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
+    numbers: dict = {}
+
+    def variable(var):
+        return f"{numbers.setdefault(var, len(numbers))} {var.aval}"
+
+    yield from map(variable, (*jaxpr.constvars, *jaxpr.invars))
+    for eqn in jaxpr.eqns:
+        yield eqn.primitive.name
+        yield repr(eqn.ctx)
+        for var in eqn.invars:
+            yield from words_of_array(var.val) if isinstance(var, jex.Literal) else (variable(var),)
+        yield from map(variable, eqn.outvars)
+        leaves, tree = jax.tree.flatten(eqn.params, is_leaf=primitives.is_body)
+        yield repr(tree)
+        for value in leaves:
+            if primitives.is_body(value):
+                yield from _words(value)
+            elif callable(value) and any(map(primitives.is_body, leaves)):
+                yield "function"  # whose equations the body is
+            elif isinstance(value, (np.ndarray, jax.Array)):
+                yield from words_of_array(value)
+            else:
+                yield repr(value)
+    for var in jaxpr.outvars:
+        yield from words_of_array(var.val) if isinstance(var, jex.Literal) else (variable(var),)
+
+
+def words_of_array(value: Any) -> Iterator[str | bytes]:
+    """Yields all that an array says."""
+    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+        yield str(value.dtype)
+        value = jax.random.key_data(value)
+    array = np.asarray(value)
+    yield f"{array.dtype} {array.shape}"
+    yield array.tobytes()

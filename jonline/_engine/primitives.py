@@ -19,6 +19,7 @@ from jax.interpreters import batching, mlir
 
 _COLUMNS = 32  # in which a long sum is taken
 _LONG = 128
+_UNROLLED = 64  # most slices of a long sum
 _WIDE = 64  # numbers of a sum that is written as a chain of slices
 
 
@@ -164,12 +165,16 @@ def _sum_of_columns(values: Any) -> Any:
     """The sum over the last axis: number i in column i mod 32, then halves of the columns."""
     *shape, length = values.shape
     end = length // _COLUMNS * _COLUMNS
-    table = values[..., :end].reshape(*shape, -1, _COLUMNS)
-    total = _in_order(table, (table.ndim - 2,))
+    if end <= _COLUMNS * _UNROLLED:  # as slices, so that what is summed is made in full vectors too
+        total = _chain([values[..., i : i + _COLUMNS] for i in range(0, end, _COLUMNS)])
+    else:
+        table = values[..., :end].reshape(*shape, -1, _COLUMNS)
+        total = _in_order(table, (table.ndim - 2,))
     while (half := total.shape[-1] // 2) > 0:
         total = total[..., :half] + total[..., half:]
     total = total[..., 0]
-    return total + _in_order(values[..., end:], (len(shape),)) if end < length else total
+    total = total + _in_order(values[..., end:], (len(shape),)) if end < length else total
+    return _positive_zero(total)
 
 
 def _in_order(values: Any, axes: Sequence[int]) -> Any:

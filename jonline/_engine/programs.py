@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.extend import core as jex
 
-from jonline._engine import primitives
+from jonline._engine import jaxprs, primitives
 from jonline._engine.exact import COMPILER_OPTIONS
 
 MOST = 128  # that are kept; each has some 34 memory maps, of which a process may have 65 530
@@ -76,7 +75,7 @@ def compiled(
     sizes = np.cumsum([0, *(jax.tree.structure(arg).num_leaves for arg in args)])
     given = tuple(leaf for i in donate for leaf in range(sizes[i], sizes[i + 1]))
     shapes = tuple((np.shape(leaf), str(leaf.dtype)) for leaf in leaves)
-    what = origin.name, digest(origin.jaxprs), origin.numbers
+    what = origin.name, jaxprs.digest(origin.jaxprs), origin.numbers
     key = what, given, shapes, _devices(leaves), _settings()
     with _lock:
         _, found = _kept.get(key, (None, None))
@@ -101,63 +100,6 @@ def compiled(
     return Program(call, origin.out)
 
 
-def digest(jaxprs: Sequence[Any]) -> str:
-    """Returns the SHA-256 of closed jaxprs: of each equation in full, and of the constants.
-
-    Functions of the host count by identity, which holds as long as the jaxprs are referred to.
-    """
-    found = hashlib.sha256()
-    for closed in jaxprs:
-        _update(found, _words(closed))
-    return found.hexdigest()
-
-
-def _update(digest: Any, words: Iterator[str | bytes]) -> None:
-    for word in words:
-        digest.update(word if isinstance(word, bytes) else word.encode() + b"\n")
-
-
-def _words(jaxpr: Any) -> Iterator[str | bytes]:
-    """Yields all that a jaxpr, closed or not, says; its variables are numbered as they come."""
-    for value in getattr(jaxpr, "consts", ()):
-        yield from _array(value)
-    jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
-    numbers: dict = {}
-
-    def variable(var):
-        return f"{numbers.setdefault(var, len(numbers))} {var.aval}"
-
-    yield from map(variable, (*jaxpr.constvars, *jaxpr.invars))
-    for eqn in jaxpr.eqns:
-        yield eqn.primitive.name
-        yield repr(eqn.ctx)
-        for var in eqn.invars:
-            yield from _array(var.val) if isinstance(var, jex.Literal) else (variable(var),)
-        yield from map(variable, eqn.outvars)
-        leaves, tree = jax.tree.flatten(eqn.params, is_leaf=primitives.is_body)
-        yield repr(tree)
-        for value in leaves:
-            if primitives.is_body(value):
-                yield from _words(value)
-            elif callable(value) and any(map(primitives.is_body, leaves)):
-                yield "function"  # whose equations the body is
-            elif isinstance(value, (np.ndarray, jax.Array)):
-                yield from _array(value)
-            else:
-                yield repr(value)
-    for var in jaxpr.outvars:
-        yield from _array(var.val) if isinstance(var, jex.Literal) else (variable(var),)
-
-
-def _array(value: Any) -> Iterator[str | bytes]:
-    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
-        yield str(value.dtype)
-        value = jax.random.key_data(value)
-    array = np.asarray(value)
-    yield f"{array.dtype} {array.shape}"
-    yield array.tobytes()
-
-
 def _settings() -> tuple:
     """Returns all settings of JAX, those of this thread: any may change what is compiled."""
     values = jax.config.values
@@ -179,7 +121,7 @@ def text_of(traced: Any) -> str:
             )
         for var in eqn.invars:
             if isinstance(var, jex.Literal) and np.ndim(var.val):  # may stand beside the text
-                _update(found, _array(var.val))
+                jaxprs.update(found, jaxprs.words_of_array(var.val))
     return found.hexdigest()
 
 

@@ -21,7 +21,6 @@ from jonline import checks
 from jonline.core import Array
 from jonline.optimizers.online import OnlineOptimizer, plus_outer
 
-
 EXACTLY = 256  # answers after which the inner products are computed anew
 
 
@@ -74,8 +73,8 @@ def odaftrl(
       scale: alpha > 0; None for B^2 / 2, the choice of the paper.
 
     Returns:
-      An OnlineOptimizer with state `OdaftrlState`: 2 d n + D (d + n) numbers, d n for D = 0. The model has
-      to begin at 0; what `init` is given says its shape alone.
+      An OnlineOptimizer with state `OdaftrlState`: 2 d n + D (d + n) numbers, d n for D = 0. The
+      model has to begin at 0; what `init` is given says its shape alone.
 
     Raises:
       TypeError, ValueError: if an argument is out of range.

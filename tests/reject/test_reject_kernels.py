@@ -50,7 +50,7 @@ def test_only_rounds_that_learn_take_a_term():
     assert np.all(last.f.coefs != 0)
     for i in range(len(num)):
         newest = data.x[asks[i]][-budget:]
-        held = np.asarray(last.f.points[i])
+        held = np.asarray(last.f.points[i]).T
         np.testing.assert_array_equal(held[np.lexsort(held.T)], newest[np.lexsort(newest.T)])
 
 
