@@ -15,7 +15,8 @@ rows drawn with replacement. A lane is one run of one point with one seed.
 Repetitions are interleaved and medians taken; the first call, which compiles, is reported apart.
 One thread is measured in CPU time, two in wall time, and two devices are those of another process:
 with two, XLA's pool has two threads, which slow a single device down. Memory and compile time are
-those of fresh processes. Every contestant's mean loss must beat that of the best constant output.
+those of fresh processes, and so are the CPU seconds of a first sweep. Every contestant's mean loss
+must beat that of the best constant output.
 `--seeds`, `--key` and `--data` change nothing.
 """
 
@@ -32,7 +33,13 @@ from experiments.benchmark.contest import (
     time_all,
     verdict,
 )
-from experiments.benchmark.probe import fresh_processes, probe_all, targets
+from experiments.benchmark.probe import (
+    first_sweeps,
+    fresh_processes,
+    probe_all,
+    targets,
+    targets_of_sweeps,
+)
 from experiments.benchmark.references import dford as reference
 from experiments.benchmark.references.kernel import make_small_table
 from experiments.shared.figures import COLOURS, new_figure
@@ -73,6 +80,7 @@ def main(options: Options) -> None:
     every = long_rounds // 100
     jobs = [(long_rounds // 100, every), (long_rounds, every)]
     short, long = probe_all(jobs, workers=2 if options.smoke else 1)
+    sweeps = {} if options.smoke else first_sweeps()
     jonline.configure(threads=1, host_devices=1)
     table = reference.make_table()
     with fresh_processes(1) as two_devices:
@@ -81,7 +89,7 @@ def main(options: Options) -> None:
         timings = time_all(entrants, repetitions)
     ns = {one.name: nanoseconds(one, timings[one.name]) for one in entrants}
     wall = {one.name: nanoseconds(one, timings[one.name], wall=True) for one in entrants}
-    bars = dford.targets(ns, wall) + targets(short, long)
+    bars = dford.targets(ns, wall) + targets(short, long) + targets_of_sweeps(sweeps)
     bars += [bar for one in (kernel, structured, late, peers) for bar in one.targets(ns)]
     rows = [
         {
@@ -108,6 +116,7 @@ def main(options: Options) -> None:
         "nanoseconds": ns,
         "targets": [verdict(bar) for bar in bars],
         "probes": {"T": short._asdict(), "100 T": long._asdict()},
+        "first_sweeps": sweeps,
         "provenance": provenance(options, {}),
     }
     dump(folder / "benchmark.json", everything)
@@ -123,7 +132,7 @@ def contestants(
     rounds, smoke = options.rounds, options.smoke
     small = make_small_table()
     found = dford.contestants(table, rounds, options.record_every, two_devices, smoke=smoke)
-    for budget in (50,) if smoke else kernel.BARS:
+    for budget in (50,) if smoke else kernel.BUDGETS:
         found += kernel.contestants(budget, small, rounds // 2)
     found += structured.contestants(rounds, smoke=smoke)
     found += late.contestants(rounds, smoke=smoke)

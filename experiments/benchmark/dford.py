@@ -125,7 +125,7 @@ def targets(ns: dict[str, float], wall: dict[str, float]) -> list[Target]:
     """Returns the bars, and ratios without one, whose contestants were timed."""
     shared, single, lanes = "jonline, 240 lanes, shared", "numba, single", "numba, lanes"
     bars = [
-        Target("240 lanes, shared draws / numba lanes", ns[lanes] / ns[shared], 0.4, 3),
+        Target("240 lanes, shared draws / numba lanes", ns[lanes] / ns[shared], 1.45, 3),
         Target("240 lanes, shared draws / NumPy", ns["NumPy"] / ns[shared], 300, 3500),
     ]
     if "jonline, 10 lanes" in ns:
@@ -133,9 +133,9 @@ def targets(ns: dict[str, float], wall: dict[str, float]) -> list[Target]:
         scaling = 2 * wall[lanes] / (2 * wall["numba, lanes, 2 threads"])
         gain = wall["jonline, 480 lanes"] / wall["jonline, 480 lanes, 2 devices"]
         bars += [
-            Target("240 lanes, own draws / numba lanes", ns[lanes] / ns[own], 0.3, 2),
-            Target("1 lane / numba single", ns[single] / ns["jonline, 1 lane"], 0.1, 0.3),
-            Target("10 lanes / numba single", ns[single] / ns["jonline, 10 lanes"], 0.3, 1.5),
+            Target("240 lanes, own draws / numba lanes", ns[lanes] / ns[own], 0.75, 2),
+            Target("1 lane / numba single", ns[single] / ns["jonline, 1 lane"], 0.2, 0.3),
+            Target("10 lanes / numba single", ns[single] / ns["jonline, 10 lanes"], 0.9, 1.5),
             Target("time per lane, 1200 / 240 lanes", ns[many] / ns[shared], 1.15, 1, True),
             Target("2 devices / 1, of numba's gain by 2 threads", gain / scaling, 0.65, 0.95),
         ]

@@ -26,7 +26,8 @@ LATE: dict[str, Delay | None] = {
     VARIABLE: delays.uniform(SHORT),
 }
 PLAYED = {"OGD": (NONE, FIXED, VARIABLE), "ODAFTRL": (NONE, FIXED), "SOLID": [*LATE]}
-BARS = {("OGD", FIXED): (1.6, 1.05)}  # first, ambition
+BARS = {("OGD", FIXED): (1.15, 1.02)}  # first, ambition
+OVER_OGD = {NONE: (1.6, 1.2), FIXED: (2.5, 2.0)}  # of ODAFTRL under the same delay
 
 
 def optimizer_of(name: str, late: str, diameter: Any) -> optimizers.OnlineOptimizer:
@@ -46,10 +47,10 @@ def contestants(rounds: int, *, smoke: bool) -> list[Contestant]:
     """Returns what is timed; a smoke run has a smaller table and plain OGD alone.
 
     Args:
-      rounds: of the contests on DFORD; a twentieth of them is played here.
+      rounds: of the contests on DFORD; a fifth of them is played here.
       smoke: whether the numbers need not mean anything.
     """
-    some = max(1, rounds // 20)
+    some = max(1, rounds // 5)
     if smoke:
         return [sweep(classes(10, 64), "OGD", late, some) for late in LATE]
     task = classes(10, diameter=30.0)
@@ -63,8 +64,18 @@ def sweep(task: Task, name: str, late: str, rounds: int) -> Contestant:
 
 
 def targets(ns: dict[str, float]) -> list[Target]:
-    """Returns how many times as long a round takes with a delay, where both were timed."""
-    return [
+    """Returns how many times as long a round takes with a delay, or with ODAFTRL."""
+    over_ogd = [
+        Target(
+            f"ODAFTRL / OGD, {late}",
+            ns[f"jonline, ODAFTRL, {late}"] / ns[f"jonline, OGD, {late}"],
+            *bar,
+            smaller_is_better=True,
+        )
+        for late, bar in OVER_OGD.items()
+        if f"jonline, ODAFTRL, {late}" in ns
+    ]
+    return over_ogd + [
         Target(
             f"{name}, {late} / {NONE}",
             ns[f"jonline, {name}, {late}"] / ns[f"jonline, {name}, {NONE}"],

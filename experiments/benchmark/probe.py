@@ -1,5 +1,6 @@
 """What a sweep needs in a fresh process: memory, and time to compile."""
 
+import functools
 import multiprocessing
 import resource
 import signal
@@ -11,8 +12,10 @@ from typing import Any, NamedTuple
 import jax
 
 import jonline
-from experiments.benchmark import dford
+from experiments.benchmark import dford, structured
 from experiments.benchmark.contest import Target, play_jonline
+
+SWEEPS = {"DFORD": 1.2, "OSP": 2.0, "subsets": 3.0, "rankings": 3.0}  # first bar in CPU seconds
 
 
 def fresh_processes(workers: int, **options: Any) -> ProcessPoolExecutor:
@@ -56,6 +59,38 @@ def probe_all(jobs: list[tuple[int, int]], workers: int) -> list[Probe]:
     """Returns `probe` of each (rounds, record_every), each in a fresh process."""
     with fresh_processes(workers, max_tasks_per_child=1) as pool:
         return list(pool.map(probe, *zip(*jobs, strict=True)))
+
+
+def first_sweep(name: str) -> float:
+    """Returns the CPU seconds of a short sweep, compiled and played, in a fresh process."""
+    jonline.configure(threads=1)
+    if name == "DFORD":
+        args = dford.make, dford.grid(24), dford.own_dataset(), 10, 1000, 100
+        play = functools.partial(play_jonline, *args)
+    else:
+        task = {
+            "OSP": functools.partial(structured.classes, 10),
+            "subsets": structured.subsets,
+            "rankings": structured.rankings,
+        }[name]
+        play = structured.sweeper(task(), 100).play
+    start = time.process_time()
+    play()
+    return time.process_time() - start
+
+
+def first_sweeps() -> dict[str, float]:
+    """Returns `first_sweep` of each task, one after another."""
+    with fresh_processes(1, max_tasks_per_child=1) as pool:
+        return dict(zip(SWEEPS, pool.map(first_sweep, SWEEPS), strict=True))
+
+
+def targets_of_sweeps(seconds: dict[str, float]) -> list[Target]:
+    """Returns the bars of first sweeps."""
+    return [
+        Target(f"first sweep, CPU s: {name}", value, SWEEPS[name], 0.8, True)
+        for name, value in seconds.items()
+    ]
 
 
 def targets(short: Probe, long: Probe) -> list[Target]:

@@ -5,7 +5,7 @@ point with their own draws, and NumPy plays one.
 
 * "OSP K=10", "OSP K=96": classes, 784 features, inverse-weighted. Every round's gradient is taken,
   by "numba, skipping" only one that is not 0, as those of wrong answers are.
-* "subsets", "rankings": 5 of 24 labels, 5 items; 50 features, pseudo-inverse, jonline alone.
+* "subsets", "rankings": 5 of 24 labels, 5 items; 50 features, pseudo-inverse.
 * "solve": the step of "subsets" that finds the estimate's direction, on 240 lanes, beside
   `jnp.linalg.pinv` under `vmap`; both make P first. A round is one solve, and the loss the largest
   error over the largest entry of the solutions in float64, which has to be below 1 %.
@@ -23,6 +23,7 @@ from threadpoolctl import threadpool_limits
 import jonline
 from experiments.benchmark import contest
 from experiments.benchmark.contest import Contestant, Target
+from experiments.benchmark.references import estimates
 from experiments.benchmark.references import structured as reference
 from experiments.benchmark.references.structured import Setting, Table
 from jonline import data as datasets
@@ -32,8 +33,10 @@ from jonline.core import Delay
 SEEDS, SOLVED = 20, 240
 TOLERANCE = 0.01
 BARS = {  # jonline's task: (contestant, first, ambition) of each ratio
-    "OSP K=10": (("NumPy", 40, 100), ("numba", 1.3, 3), ("numba, skipping", None, None)),
-    "OSP K=96": (("numba", 0.3, 2.5), ("numba, skipping", None, None)),
+    "OSP K=10": (("NumPy", 30, 100), ("numba", 0.65, 1.1), ("numba, skipping", None, None)),
+    "OSP K=96": (("numba", 1.0, 1.2), ("numba, skipping", 0.45, 1.0)),
+    "subsets": (("NumPy", 16, 60),),
+    "rankings": (("NumPy", 25, 60),),
     "solve": (("pinv", 15, 90),),
 }
 
@@ -142,6 +145,27 @@ def contestants_of_classes(task: Task, rounds: int, fewer: int) -> list[Contesta
     ]
 
 
+def contestants_of_estimates(
+    task: Task, space: estimates.Space, rounds: int, fewer: int
+) -> list[Contestant]:
+    """Returns what is timed on sets or rankings; NumPy plays `fewer` rounds."""
+    moments = task.space.uniform_mean, task.space.uniform_second_moment
+
+    def numpy_loop():
+        with threadpool_limits(1):
+            return estimates.play(
+                space, tuple(task.space.loss), moments, task.table, task.setting, 0, fewer
+            )
+
+    ours = sweeper(task, rounds)
+    return [
+        ours._replace(
+            name=f"NumPy, {task.name}", lanes=1, rounds=fewer, play=numpy_loop, compiles=False
+        ),
+        ours,
+    ]
+
+
 def solvers(space: structured.OutputSpace, rounds: int) -> list[Contestant]:
     """Returns the two ways from a distribution over outputs to the direction of the estimate.
 
@@ -190,15 +214,15 @@ def contestants(rounds: int, *, smoke: bool) -> list[Contestant]:
       rounds: of the contests on DFORD, cut down here by what a round costs.
       smoke: whether the numbers need not mean anything.
     """
-    many, some, few = (max(1, rounds // by) for by in (10, 20, 40))
+    many, some, few = (max(1, rounds * by // 100) for by in (40, 10, 3))
     solves = solvers(subsets().space, max(1, rounds // 2000))
     if smoke:
         return contestants_of_classes(classes(10, 64), many, few) + solves
     return [
         *contestants_of_classes(classes(10, diameter=30.0), many, few),
-        *contestants_of_classes(classes(96), few, few),
-        sweeper(subsets(), some),
-        sweeper(rankings(), few),
+        *contestants_of_classes(classes(96), some, few),
+        *contestants_of_estimates(subsets(), estimates.subsets(24, 5), some, few),
+        *contestants_of_estimates(rankings(), estimates.rankings(5), some, few),
         *solves,
     ]
 

@@ -4,6 +4,7 @@ Every judge takes the records by experiment and returns a Verdict, or raises Can
 are read as numbers: `EQUAL` and `SMALL` are differences of the mean absolute error, in classes.
 """
 
+import jax
 import numpy as np
 import xarray as xr
 
@@ -228,7 +229,7 @@ def memory(records: Records) -> Verdict:
     del records
     num_features, budget, rounds = 10, 2000, 3_000_000
     held = hypotheses.kernel(kernels.polynomial(3), budget, num_features).init()
-    terms = held.points.size + held.coefs.size
+    terms = sum(leaf.size for leaf in jax.tree.leaves(held))
     weights = kernels.num_monomials(num_features, 3)
     return Verdict(
         f"{terms:,} numbers for budget {budget:,}, {rounds * (num_features + 1):,} untruncated",

@@ -76,7 +76,7 @@ def compiled(
     given = tuple(leaf for i in donate for leaf in range(sizes[i], sizes[i + 1]))
     shapes = tuple((np.shape(leaf), str(leaf.dtype)) for leaf in leaves)
     what = origin.name, jaxprs.digest(origin.jaxprs), origin.numbers
-    key = what, given, shapes, _devices(leaves), _settings()
+    key = what, given, shapes, _devices(leaves), settings()
     with _lock:
         _, found = _kept.get(key, (None, None))
     if found is None:
@@ -100,7 +100,7 @@ def compiled(
     return Program(call, origin.out)
 
 
-def _settings() -> tuple:
+def settings() -> tuple:
     """Returns all settings of JAX, those of this thread: any may change what is compiled."""
     values = jax.config.values
     return tuple(repr(getattr(jax.config, name, values[name])) for name in sorted(values))

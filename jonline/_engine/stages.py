@@ -25,6 +25,7 @@ numbers in the carry that begin equal in all lanes and that only the round numbe
 change (the place in a ring) are *uniform*: computed once, for all lanes.
 """
 
+import dataclasses
 import functools
 import itertools
 import math
@@ -74,7 +75,8 @@ class Stages(NamedTuple):
 
 def same_everywhere(jaxpr: Any, data: Any, key: Any, point: Any) -> tuple[bool, ...]:
     """Returns which results of a jaxpr of (data, key, point) depend on neither key nor point."""
-    inputs = _grouped(jaxpr.invars, (data, key, point))
+    sizes = [len(jax.tree.leaves(arg)) for arg in (data, key, point)]
+    inputs = _grouped(jaxpr.invars, sizes)
     depends, _ = _dependencies(jaxpr, inputs, (0, SEED, LANE), ())
     return tuple(not _bits(depends, var) for var in jaxpr.outvars)
 
@@ -95,16 +97,33 @@ def split(
       The stages of its `exact` equations, with every call inlined.
     """
     closed, out_tree = jaxprs.flat_jaxpr(function, *args)
+    sizes = tuple(len(jax.tree.leaves(arg)) for arg in args)
+    what = jaxprs.digest([closed]), sizes, tuple(starts_equal), may_be_wide, programs.settings()
+    return _split(_Flat(what, closed))._replace(out_tree=out_tree)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Flat:
+    """A round's equations; two are equal if they say the same."""
+
+    what: tuple
+    closed: Any = dataclasses.field(compare=False)
+
+
+@functools.lru_cache(maxsize=programs.MOST)
+def _split(flat: _Flat) -> Stages:
+    """Does what `split` says, once for equations that say the same; `out_tree` is None."""
+    closed, (_, sizes, starts_equal, may_be_wide, _) = flat.closed, flat.what
     effects = programs.names_of_effects(closed.jaxpr)
     closed = programs.without_effects(closed) if effects else closed
-    groups = _grouped(closed.jaxpr.invars, args)
+    groups = _grouped(closed.jaxpr.invars, sizes)
     fixed = [var in groups[0] for var in closed.jaxpr.invars]
     carried = [var in groups[-1] for var in closed.jaxpr.invars]
     is_wide = may_be_wide and _is_wide(closed.jaxpr, groups)
     closed = exact.exact(closed, fixed, carried, is_wide)
     jaxpr = closed.jaxpr
-    zeros, inputs = exact.Zeros(*jaxpr.invars[:2]), _grouped(jaxpr.invars[2:], args)
-    uniform = (tuple(starts_equal) or (False,) * len(inputs[-1])) if not is_wide else ()
+    zeros, inputs = exact.Zeros(*jaxpr.invars[:2]), _grouped(jaxpr.invars[2:], sizes)
+    uniform = (starts_equal or (False,) * len(inputs[-1])) if not is_wide else ()
     whole = [not jnp.issubdtype(var.aval.dtype, jnp.inexact) for var in inputs[-1]]
     uniform = tuple(a and b for a, b in itertools.zip_longest(uniform, whole, fillvalue=False))
     while True:
@@ -151,15 +170,15 @@ def split(
         effects=effects,
         constants=dict(zip(jaxpr.constvars, closed.consts, strict=True)),
         outs=outs,
-        out_tree=out_tree,
+        out_tree=None,
         **stages,
     )
 
 
-def _grouped(variables: Sequence[Any], args: Sequence[Any]) -> tuple:
-    """The variables of the leaves of each argument."""
+def _grouped(variables: Sequence[Any], sizes: Sequence[int]) -> tuple:
+    """The variables of each argument, which has so many leaves."""
     rest = iter(variables)
-    return tuple(tuple(next(rest) for _ in jax.tree.leaves(arg)) for arg in args)
+    return tuple(tuple(itertools.islice(rest, size)) for size in sizes)
 
 
 def _dependencies(

@@ -14,9 +14,11 @@ from experiments.benchmark import kernel as of_kernel
 from experiments.benchmark import peers as of_peers
 from experiments.benchmark import structured as of_outputs
 from experiments.benchmark.references import dford as reference
+from experiments.benchmark.references import estimates
 from experiments.benchmark.references import kernel as kernel_reference
 from experiments.benchmark.references import structured as output_reference
 from experiments.shared.commands import HERE
+from jonline import structured
 
 pytestmark = pytest.mark.slow
 
@@ -105,7 +107,7 @@ def test_jonline_learns_with_a_kernel_what_the_references_learn(small_table, way
 
 
 def test_kernel_bars_are_those_of_the_budgets_timed():
-    names = ["numba", "jonline, ring", "jonline, explicit"]
+    names = ["numba, sparse", "jonline, ring", "jonline, explicit"]
     ns = {f"{name}, kernel 500": 2.0**k for k, name in enumerate(names)}
     assert [bar.reached for bar in of_kernel.targets(ns)] == [0.5, 0.25]
     assert of_kernel.targets({}) == []
@@ -128,6 +130,31 @@ def test_jonline_learns_classes_as_the_references_do():
     error = np.sqrt(theirs.var(ddof=1) * (1 / num_seeds + 1 / 200))
     assert abs(ours - theirs.mean()) < 5 * error
     assert theirs.mean() + 5 * error < task.constant
+
+
+@pytest.mark.parametrize("name", ["subsets", "rankings"])
+def test_jonline_learns_from_the_loss_alone_what_numpy_learns(name):
+    spaces = {"subsets": ((8, 2), estimates.subsets), "rankings": ((3,), estimates.rankings)}
+    sizes, make_space = spaces[name]
+    task, rounds = getattr(of_outputs, name)(*sizes), 500
+    moments = task.space.uniform_mean, task.space.uniform_second_moment
+    theirs = [
+        estimates.play(
+            make_space(*sizes), task.space.loss, moments, task.table, task.setting, seed, rounds
+        )
+        for seed in range(10)
+    ]
+    ours = of_outputs.sweeper(task, rounds).play()  # the mean of 20 seeds
+    error = np.std(theirs, ddof=1) * np.sqrt(1 / 10 + 1 / 20)
+    assert abs(ours - np.mean(theirs)) < 5 * error
+    assert max(ours, np.mean(theirs)) < task.constant
+
+
+@pytest.mark.parametrize("theta", [np.zeros(6), np.arange(6.0), np.array([5, 5, 5, -9, -9, 0.2])])
+def test_numpys_subset_means_are_projections(theta):
+    point = estimates.subsets(6, 2).mean(theta)
+    expected = structured.subsets(6, 2).mean(np.float32(theta))
+    np.testing.assert_allclose(point, expected, atol=1e-5)
 
 
 def test_peers_learn_the_stream():
