@@ -125,7 +125,14 @@ def put(operand: Any, update: Any, *start: Any) -> Any:
 
 def lanes_fastest(value: Any) -> Any:
     """Returns a value; that of all lanes lies with the numbers of all lanes side by side."""
-    return value if value.ndim == 0 or _is_key(value) else _LANES_FASTEST.bind(value, batched=0)
+    if value.ndim == 0 or _is_key(value):
+        return value
+    return _LAID_OUT.bind(value, lanes_fastest=True, batched=0)
+
+
+def in_order(value: Any) -> Any:
+    """Returns a value that lies with its last axis fastest, as XLA's Fourier transform wants it."""
+    return _LAID_OUT.bind(value, lanes_fastest=False, batched=0)
 
 
 def with_lanes_fastest(values: Any) -> Any:
@@ -223,8 +230,15 @@ def _batch_put(args: Any, dims: Any) -> tuple:
     return put(operand, update, zero, *start), 0
 
 
-def _batch_lanes_fastest(args: Any, dims: Any, *, batched: int) -> tuple:
-    return _LANES_FASTEST.bind(jnp.moveaxis(args[0], dims[0], 0), batched=batched + 1), 0
+def _laid_out(value: Any, *, lanes_fastest: bool, batched: int) -> Any:
+    if lanes_fastest:
+        return with_lanes_fastest(value) if batched == 1 else value
+    return with_layout_constraint(value, Layout(tuple(range(value.ndim))))
+
+
+def _batch_laid_out(args: Any, dims: Any, *, lanes_fastest: bool, batched: int) -> tuple:
+    value = jnp.moveaxis(args[0], dims[0], 0)
+    return _LAID_OUT.bind(value, lanes_fastest=lanes_fastest, batched=batched + 1), 0
 
 
 _DRAWN = _primitive(
@@ -250,9 +264,9 @@ _PUT = _primitive(
     lambda operand, *others: operand,
     _batch_put,
 )
-_LANES_FASTEST = _primitive(
-    "lanes_fastest",
-    lambda value, *, batched: with_lanes_fastest(value) if batched == 1 else value,
-    lambda value, *, batched: value,
-    _batch_lanes_fastest,
+_LAID_OUT = _primitive(
+    "laid_out",
+    _laid_out,
+    lambda value, *, lanes_fastest, batched: value,
+    _batch_laid_out,
 )

@@ -258,6 +258,15 @@ def with_convolution(n, k):
     return Stranger(lambda: (jnp.ones(min(3, n)) / 3, jnp.zeros(n)), update, n)
 
 
+def with_fourier(n, k):
+    def update(state, x, y, _):
+        real, imaginary, w = state
+        z = lax.complex(0.9 * real, 0.9 * imaginary) + jnp.fft.fft(x + w) / (1 + jnp.abs(real))
+        return z.real, z.imag, 0.5 * w + 0.1 * jnp.fft.ifft(z).real + y
+
+    return Stranger(lambda: (jnp.zeros(n), jnp.zeros(n), jnp.zeros(n)), update, n)
+
+
 def with_bfloat16(n, k):
     def update(W, x, y, _):
         x = x.astype(jnp.bfloat16)
@@ -339,7 +348,7 @@ def with_memory(n, k):
 STRANGERS = dict(
     softmax=softmax, einsum=with_einsum, tensordot=with_tensordot, vmap=with_vmap, at=with_at,
     branches=with_branches, loops=with_loops, linalg=with_linalg, sorting=with_sorting,
-    convolution=with_convolution, bfloat16=with_bfloat16, optax=with_optax,
+    convolution=with_convolution, fourier=with_fourier, bfloat16=with_bfloat16, optax=with_optax,
     seen=with_what_was_seen, divisions=with_divisions, memory=with_memory,
 )  # fmt: skip
 # Small, around the sizes from which a round or a value is evaluated otherwise, and large.
@@ -351,7 +360,7 @@ def test_gradient_of_a_large_matrix_is_that_of_a_plain_loop(n, k):
     check_values(softmax(n, k), by_seed)
 
 
-@pytest.mark.parametrize("name", ["branches", "loops", "memory"])
+@pytest.mark.parametrize("name", ["branches", "fourier", "loops", "memory"])
 def test_stranger_is_a_plain_loop(name):
     check_values(STRANGERS[name](5, 4), by_seed)
 
