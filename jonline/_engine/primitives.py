@@ -20,6 +20,7 @@ from jax.interpreters import batching, mlir
 _COLUMNS = 32  # in which a long sum is taken
 _LONG = 128
 _UNROLLED = 64  # most slices of a long sum
+_MATRIX = 256  # numbers of a lane that accelerators keep together
 _WIDE = 64  # numbers of a sum that is written as a chain of slices
 
 
@@ -139,7 +140,7 @@ def with_lanes_fastest(values: Any) -> Any:
     """The same for an array (lanes, ...)."""
     if values.ndim < 2 or _is_key(values):
         return values
-    return with_layout_constraint(values, Layout((*range(1, values.ndim), 0)))
+    return _LAID_OUT.bind(values, lanes_fastest=True, batched=1)
 
 
 def _is_key(value: Any) -> bool:
@@ -231,9 +232,18 @@ def _batch_put(args: Any, dims: Any) -> tuple:
 
 
 def _laid_out(value: Any, *, lanes_fastest: bool, batched: int) -> Any:
-    if lanes_fastest:
-        return with_lanes_fastest(value) if batched == 1 else value
-    return with_layout_constraint(value, Layout(tuple(range(value.ndim))))
+    if not lanes_fastest:
+        return with_layout_constraint(value, Layout(tuple(range(value.ndim))))
+    if batched != 1 or value.ndim < 2:
+        return value
+    return with_layout_constraint(value, Layout((*range(1, value.ndim), 0)))
+
+
+def _laid_out_elsewhere(value: Any, *, lanes_fastest: bool, batched: int) -> Any:
+    """An accelerator multiplies a large matrix of many lanes where that of each lies together."""
+    if lanes_fastest and value.size // max(value.shape[0], 1) >= _MATRIX:
+        return value
+    return _laid_out(value, lanes_fastest=lanes_fastest, batched=batched)
 
 
 def _batch_laid_out(args: Any, dims: Any, *, lanes_fastest: bool, batched: int) -> tuple:
@@ -266,7 +276,8 @@ _PUT = _primitive(
 )
 _LAID_OUT = _primitive(
     "laid_out",
-    _laid_out,
+    _laid_out_elsewhere,
     lambda value, *, lanes_fastest, batched: value,
     _batch_laid_out,
 )
+mlir.register_lowering(_LAID_OUT, mlir.lower_fun(_laid_out, multiple_results=False), platform="cpu")

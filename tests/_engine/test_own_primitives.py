@@ -125,6 +125,15 @@ def test_layout_of_lanes_changes_no_value():
     assert primitives.lanes_fastest(key) is key
 
 
+@pytest.mark.parametrize(("platform", "large"), [("cpu", True), ("cuda", False)])
+def test_an_accelerator_keeps_large_values_of_a_lane_together(platform, large):
+    def laid_out(*shape):
+        traced = jax.jit(primitives.with_lanes_fastest).trace(jnp.zeros(shape))
+        return "LayoutConstraint" in traced.lower(lowering_platforms=(platform,)).as_text()
+
+    assert laid_out(16, 8) and laid_out(16, 10, 784) == large
+
+
 def test_every_name_in_the_table_is_a_primitive_of_this_jax():
     known = {getattr(value, "name", None) for value in vars(jex.primitives).values()}
     own = {"drawn", "ordered_sum", "put", "take"}
