@@ -72,10 +72,11 @@ def contestants(
         return Contestant(name, lanes, rounds, workers, constant, play, compiles)
 
     def sweep(name, num_points, num_seeds, **kwargs):
-        args = (make, grid(num_points), data, num_seeds, rounds, record_every)
-        return entrant(
-            name, num_points * num_seeds, functools.partial(play_jonline, *args, **kwargs)
-        )
+        lanes = num_points * num_seeds
+        times = 1 if smoke else max(1, 20 // lanes)  # a call has a fixed part: tracing
+        args = (make, grid(num_points), data, num_seeds, times * rounds, times * record_every)
+        play = functools.partial(play_jonline, *args, **kwargs)
+        return entrant(name, lanes, play, rounds=times * rounds)
 
     def sweep_on_two(name, num_seeds, block):
         def play():
