@@ -152,7 +152,7 @@ def _die_in(place, number):
 
 
 def main(told):
-    jonline.configure(threads=1, host_devices=told.get("devices", 1))
+    jonline.configure(host_devices=told.get("devices", 1))
     if "processes" in told:
         port, count, number = told["processes"]
         jonline.join(f"localhost:{port}", count, number)

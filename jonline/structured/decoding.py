@@ -71,7 +71,8 @@ def sample(space: OutputSpace, mixture: Mixture, key: PRNGKey) -> Array:
     here = jnp.arange(num_atoms, dtype=jnp.int32) == index
     drawn = jnp.sum(jnp.where(here[:, None], mixture.atoms, 0.0), axis=0)
     if units is not None:
-        drawn = drawn + (jnp.arange(len(units), dtype=jnp.int32) == index - num_atoms)
+        here = jnp.arange(len(units), dtype=jnp.int32) == index - num_atoms
+        drawn = drawn + here.astype(drawn.dtype)
     uniform = jnp.asarray(mixture.uniform, total.dtype)
     output = jnp.where(bernoulli(words[0], uniform), space.draw_uniform(k_uniform), drawn)
     return jnp.where(total >= 0, output, total)

@@ -162,7 +162,7 @@ def measurement(loss: SELF, output: Array) -> Array:
     """Returns a = V^T y' + e, (d,) or (A, d): the target loss is <a, y> + <y', b> + c."""
     diagonal, shape = np.diagonal(loss.bilinear), np.shape(loss.bilinear)
     if shape[0] == shape[1] and np.array_equal(loss.bilinear, np.diag(diagonal)):
-        product = output * jnp.asarray(diagonal, float)
+        product = output * jnp.broadcast_to(jnp.asarray(diagonal, float), jnp.shape(output))
     else:
         product = output @ jnp.asarray(loss.bilinear, float)
     return product + jnp.broadcast_to(jnp.asarray(loss.on_label, float), product.shape)
